@@ -95,7 +95,7 @@ def test_model_explorer_gets_a_tflite_file_and_data(
     assert Path(path).suffix == ".tflite"
     assert content[4:8] == b"TFL3"
     assert [name for _, name, _ in (macs, moved)] == ["MACs", "bytes moved"]
-    code, _, calls = view([*words, "--against", nets["tflite"]], installed, tmp_path, monkeypatch)
+    code, _, calls = view([nets[kind], "--against", nets["tflite"]], [*VIEWERS], tmp_path, monkeypatch)
     assert code == 0
     assert [call[0] for call in calls] == ["open", "data", "data", "data", "wait"]
     (data,) = json.loads(calls[3][2]).values()
@@ -125,6 +125,12 @@ def test_a_viewer_that_is_not_installed(
         (["--node-data-only"], "expected --node-data-only and -o FILE together"),
         (["-o", "data.json"], "expected --node-data-only and -o FILE together"),
         (["--node-data-only", "-o", "data.json", "--measure", "error"], "expected --against MODEL"),
+        (
+            ["--node-data-only", "-o", "data.json", "--measure", "macs", "--against", "other.tflite"],
+            "expected --measure error, got macs",
+        ),
+        (["--node-data-only", "-o", "data.json", "--with", "netron"], "expected no --with"),
+        (["--with", "netron", "--against", "other.tflite"], "expected --with model-explorer, got netron"),
     ],
 )
 def test_flags_that_do_not_fit(

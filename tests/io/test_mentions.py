@@ -115,7 +115,22 @@ def test_reference_to_a_graph_of_another_model_is_refused() -> None:
     model = parse_model(SORT)
     del model.graphs[2]
     assert "not a graph of the model" in str(verify(model)[0])
-    with pytest.raises(ModelError, match="names the graph body, which is not in the model"):
+    with pytest.raises(
+        ModelError, match=r"calls the graph body, which is not in the model\n  at .*main > op 0 "
+    ):
+        to_bytes(model)
+
+
+def test_a_declared_operator_that_calls_a_graph_of_another_model_is_refused() -> None:
+    model = parse_model("""
+        graph main(%c: bool[], %x: f32[1]) -> %y {
+          %y = If(%c, %x) {then_graph: @body, else_graph: @body}
+        }
+        graph body(%a: f32[1]) -> %b { %b = Neg(%a) }""")
+    del model.graphs[1]
+    with pytest.raises(
+        ModelError, match=r"IF calls the graph body, which is not in the model\n  at text > main > op 0 If"
+    ):
         to_bytes(model)
 
 

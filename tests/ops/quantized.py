@@ -27,7 +27,7 @@ def quantized(dtype: DType, shape: Shape, scale: float, zero: int = 0, data: Arr
 
 
 def draw(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Integers over the whole range of ``dtype``, its ends among them."""
+    """Integers over the whole range of ``dtype``; the first two are its ends."""
     low, high = dtype_limits(dtype)
     array = rng.integers(low, high + 1, shape).astype(dtype.numpy)
     array.reshape(-1)[:2] = np.array([low, high])[: array.size]

@@ -40,6 +40,11 @@ def test_sections_that_a_file_may_lack() -> None:
     assert caught.value.kind == "AssertionError"
 
 
+def test_keys_of_default_belong_to_every_section() -> None:
+    Path("a.cfg").write_text("[DEFAULT]\na=1\nb=2\n[one]\nb=3\n[two]\n")
+    assert read_configuration("a.cfg").sections == {"one": {"a": "1", "b": "3"}, "two": {"a": "1", "b": "2"}}
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
@@ -63,6 +68,13 @@ def test_wrong_keys_and_values(text: str, kind: str, message: str) -> None:
     [
         ("a.cfg", None, "FileNotFoundError", "Not found given configuration file: a.cfg: no such file"),
         (".", None, "FileNotFoundError", "Not found given configuration file: .: Is a directory"),
+        (
+            "~no-such-user/a",
+            None,
+            "FileNotFoundError",
+            "Not found given configuration file: ~no-such-user/a: ",
+        ),
+        ("a\0", None, "FileNotFoundError", "Not found given configuration file: a\0: embedded null "),
         ("a.cfg", b"[one]\na=\xff\n", "UnicodeDecodeError", "a.cfg: expected text in UTF-8"),
         ("a.cfg", b"a=1\n", "MissingSectionHeaderError", "File contains no section headers."),
         ("a.toml", b"a = \n", "ParsingError", "a.toml: "),

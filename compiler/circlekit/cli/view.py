@@ -38,9 +38,13 @@ READABLE = {"netron": ("circle", "tflite"), "model-explorer": ("tflite",)}
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument(
-        "--with", dest="viewer", choices=VIEWERS, help="the viewer (default: one that is installed)"
-    )
-    parser.add_argument("--against", metavar="MODEL", help="the model to compare with, for the error")
+        "--with", dest="viewer", choices=VIEWERS,
+        help="the viewer (default: model-explorer with --against, else one that is installed)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--against", metavar="MODEL",
+        help="the model to compare with, for the error, which only Model Explorer shows",
+    )  # fmt: skip
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
     )
@@ -60,9 +64,16 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--measure needs --node-data-only")
     if arguments.measure == "error" and arguments.against is None:
         arguments.refuse("the error is the difference from another model: expected --against MODEL")
+    if arguments.measure in ("macs", "bytes") and arguments.against is not None:
+        arguments.refuse(f"--against is for the error: expected --measure error, got {arguments.measure}")
+    if arguments.viewer is not None and arguments.node_data_only:
+        arguments.refuse("--node-data-only opens no viewer: expected no --with")
+    if arguments.viewer == "netron" and arguments.against is not None:
+        arguments.refuse("--against needs Model Explorer: expected --with model-explorer, got netron")
     if arguments.node_data_only:
         return _write_node_data(arguments)
-    viewer = arguments.viewer or next((name for name in VIEWERS if _is_installed(name)), None)
+    viewer = arguments.viewer or ("model-explorer" if arguments.against is not None else None)
+    viewer = viewer or next((name for name in VIEWERS if _is_installed(name)), None)
     if viewer is None:
         netron, explorer = (package for _, package in VIEWERS.values())
         raise UnsupportedError(

@@ -61,22 +61,16 @@ def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
-    """Return ``options`` with indices in place of graphs; raise ModelError for a graph of another model.
+    """Return ``options`` with indices in place of graphs.
 
-    ``graphs``: the index of each graph of the model by ``id(graph)``.
+    ``graphs``: the index of each graph of the model by ``id(graph)``; all graphs in ``options`` are in it.
     """
-
-    def index(graph: Graph) -> int:
-        if id(graph) not in graphs:
-            table_name = options.get("", "an options table")
-            raise ModelError(f"{table_name} names the graph {graph.name}, which is not in the model")
-        return graphs[id(graph)]
 
     def stored(item: Any) -> Any:
         if isinstance(item, Graph):
-            return index(item)
+            return graphs[id(item)]
         is_list = isinstance(item, list) and bool(item) and all(isinstance(x, Graph) for x in item)
-        return np.array([index(x) for x in item], np.int32) if is_list else item
+        return np.array([graphs[id(x)] for x in item], np.int32) if is_list else item
 
     return {key: stored(item) for key, item in options.items()}
 
@@ -142,8 +136,8 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute of ``slot`` for ``value``, the content of its field.
 
-    A vector becomes a tuple, and the index of a graph the graph.  Raise LookupError for an index without a
-    graph, and for a value that the attribute's enum lacks.
+    A vector becomes a tuple; the index of a graph becomes the graph.  Raise LookupError for an index without
+    a graph, and for a value that the attribute's enum lacks.
     """
     attribute, field = slot
     if attribute.is_graph:
@@ -160,8 +154,8 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
     """Return the value of the field of ``slot`` for the attribute ``value``; None to omit the field.
 
-    The field is omitted for None and for an empty vector.  ``graphs``: the index of each graph by
-    ``id(graph)``.
+    The field is omitted for None and for an empty vector.  ``graphs``: the index of each graph of the model
+    by ``id(graph)``; if ``value`` is a graph, it is in it.
     """
     attribute, field = slot
     if value is None:

@@ -81,8 +81,8 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
     """Return a table that describes ``quantization``: ``stored`` if it does, else a new one.
 
-    Return None for None, unless ``stored`` is returned.  ``stored``: the table in the input file, or None.  A
-    table without parameters describes None.
+    ``stored``: the table in the input file, or None.  If ``quantization`` is None, return ``stored`` if it
+    has no parameters, else None.
     """
     if stored is not None and quantization_of(stored) == quantization:
         return stored

@@ -50,7 +50,7 @@ def best_rounding(
     reference: Sequence[Sequence[Array]],
     without: Collection[str] = (),
 ) -> tuple[Plan, list[str]]:
-    """Try ALTERNATIVES on a plan each; return the best plan, and sentences for the report.
+    """Try each of ALTERNATIVES on a new plan; return the best plan, and sentences for the report.
 
     The best plan has the smallest error of the outputs of the whole model.
 
@@ -79,7 +79,7 @@ def best_rounding(
     chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
     ratios = [f"{decibels(outcome):.2f} dB" for outcome in outcomes]
     result = f"{ratios[-1]} on samples held back, {ratios[0]} by rounding to nearest"
-    notes = [f"layers: {chosen or 'none with weights'}; {result}"]
+    notes = [f"layers: {chosen or 'no technique chosen'}; {result}"]
     if sweeps[best] is not sweeps[-1]:
         notes.append(f"{alternatives[best][0]} is kept with {ratios[best]}: it has the smallest error")
     return sweeps[best].plan, notes

@@ -9,9 +9,9 @@ A table is a JSON file:
 
 The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
 run ("any": every form).  A form is the dtypes and kinds of quantization of operands and results, such as
-``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``), and
-perhaps a ``source`` other than that of the table.  The entry may also have the key ``ignores``: the
-attributes that the runtime ignores (see ``ignored_attributes``).
+``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``).  An
+entry and the object of a form may have a ``source`` other than that of the table.  The entry may also have
+the key ``ignores``: the attributes that the runtime ignores (see ``ignored_attributes``).
 
 Other keys of a table:
 
@@ -21,8 +21,8 @@ Other keys of a table:
                   ``operators``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    run_bytes     the fixed cost of a run of contiguous elements that a TRANSPOSE copies, as the number of
-                  bytes that are copied in the same time; the bytes of the run are counted in addition
+    run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
+                  of bytes that it could copy in this time
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Target:
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
 
-        Unknown dimensions and ranks are no reason, because they are only known in a run.  An exception is the
-        constraint ``known``, with which the table demands known shapes.
+        Unknown dimensions and ranks are no reason, because they are only known in a run.  The exceptions are
+        the constraints ``known`` and ``broadcast_rank`` (see ``constraints``).
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal

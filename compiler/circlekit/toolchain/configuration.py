@@ -2,7 +2,7 @@
 """Read configuration files: INI as in ONE, or TOML.  The result is {section: {key: text}}.
 
 Each section has the name of a driver, one of ONE's one-* commands, and gives the options of this driver.
-Three sections belong to no driver: see ONECC.
+Three sections belong to no driver: see ONECC.  The keys of [DEFAULT] in an INI file belong to every section.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ else:
 ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
 """Sections that belong to no driver.
 
-ONECC says which drivers run.  ENVIRONMENT sets environment variables.  BACKEND names the target, the device
-for which the programs of a backend (a compiler for devices) work.
+ONECC says which drivers run.  ENVIRONMENT sets environment variables.  BACKEND names the target: the device
+for which the model is compiled.
 """
 
 
@@ -90,30 +90,32 @@ def read_configuration(path: str) -> Configuration:
 
     Raise DriverError, in ONE's words, for a missing or damaged file.
     """
-    file = Path(path).expanduser()
-    text = read_text(file, path, "Not found given configuration file")
-    is_toml = file.suffix.lower() == ".toml"
+    text = read_text(path, "Not found given configuration file")
+    is_toml = Path(path).suffix.lower() == ".toml"
     return Configuration(path, _toml(text, path) if is_toml else ini_sections(text, path))
 
 
-def read_text(file: Path, path: str, words: str) -> str:
-    """Return the UTF-8 text in ``file``.
+def read_text(path: str, words: str) -> str:
+    """Return the UTF-8 text in the file at ``path``, in which ``~`` stands for a home directory.
 
-    ``path``: the path of ``file`` as the user wrote it.  ``words``: the beginning of the message if the file
-    cannot be read.  Raise DriverError if the file cannot be read, or is not UTF-8.
+    ``words``: the beginning of the message if the file cannot be read.  Raise DriverError if the file cannot
+    be read, or is not UTF-8.
     """
     try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        problem = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
-        raise DriverError("FileNotFoundError", f"{words}: {path}: {problem}") from None
+        return Path(path).expanduser().read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DriverError("UnicodeDecodeError", f"{path}: expected text in UTF-8: {error}") from None
+    except FileNotFoundError:
+        problem = "no such file"
+    except (OSError, RuntimeError, ValueError) as error:  # no such user after ~; a null character in the path
+        problem = getattr(error, "strerror", None) or str(error)
+    raise DriverError("FileNotFoundError", f"{words}: {path}: {problem}")
 
 
 def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
     """Return the sections of an INI file: {section: {key: text}}.
 
+    Each section also has the keys of [DEFAULT] that it does not set itself; [DEFAULT] is left out.
     ``text``: the content of the file.  ``path``: its path, for messages.
     ``#`` and ``;`` begin comments, within a line only after white space.  Keys are case-sensitive.  In a
     text, ``%(key)s`` stands for the text of that key, and ``%%`` for ``%``.
@@ -160,7 +162,7 @@ def text_of(value: Any, where: str) -> str:
 
 def read_json(path: str) -> Any:
     """Return the content of a workflow file; raise DriverError, in ONE's words, unless it is JSON."""
-    text = read_text(Path(path).expanduser(), path, "Not found given workflow file")
+    text = read_text(path, "Not found given workflow file")
     try:
         return parse_json(text)
     except ValueError as error:

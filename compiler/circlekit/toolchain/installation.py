@@ -95,7 +95,7 @@ class Installation:
         """
         own = resources.files("circlekit.toolchain") / "optimization"
         built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
-        files = {p.name: read_text(p, str(p), "Not found") for p in self._siblings("optimization", "O*.cfg")}
+        files = {p.name: read_text(str(p), "Not found") for p in self._siblings("optimization", "O*.cfg")}
         return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
 
     def group(self, name: str) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Installation:
                 "FileNotFoundError",
                 f"Not found given target configuration: {target} (expected {path}; known targets: {known})",
             )
-        text = read_text(path, str(path), "Not found given target configuration")
+        text = read_text(str(path), "Not found given target configuration")
         keys = ini_sections(f"[target]\n{text}", str(path))["target"]
         if keys.get("TARGET") != target:
             raise DriverError("RuntimeError", f"Invalid target file: {path}: expected TARGET={target}")

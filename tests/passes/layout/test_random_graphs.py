@@ -56,7 +56,8 @@ def test_values_and_interface_stay_equal_and_cost_never_grows(chosen: list[Step]
 def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> None:
     """Of all labels of a region, ``solve`` finds the cheapest; applying them costs what the problem says.
 
-    A copy of a tensor with one order in memory is a Reshape: it counts as a move, but is no Transpose.
+    If the elements have the same order in memory in all layouts, a copy is a Reshape: it counts as a move,
+    but is no Transpose.
     """
     model = make_model(chosen)
     finder = RegionFinder(model.main, [NHWC], most_sides=2)

@@ -42,13 +42,14 @@ def test_padv2_by_zeros_before_a_max_pool_becomes_pad() -> None:
 
 
 def test_padv2_before_transposes_and_a_max_pool_becomes_pad() -> None:
-    text = pooled(
-        pool="Transpose(%p, [0,2,1,3])\n%z = MaxPool2D(%y) {padding: VALID,filter_width: 3,filter_height: 2}"
-    )
-    text = text.replace("-> %y", "-> %z").replace(
-        "%p =", "%t = Transpose(%r, [0,2,1,3])\n%s = Transpose(%t, [0,2,1,3])\n%p ="
-    )
-    text = text.replace("PadV2(%r", "PadV2(%s")
+    text = """graph main(%x: f32[1,5,4,2]) -> %z {
+      %r = Relu(%x)
+      %s = Transpose(%r, [0,2,1,3])
+      %t = Transpose(%s, [0,2,1,3])
+      %p = PadV2(%t, [[0,0],[1,1],[1,0],[0,0]], -5.0)
+      %y = Transpose(%p, [0,2,1,3])
+      %z = MaxPool2D(%y) {padding: VALID, filter_width: 3, filter_height: 2}
+    }"""
     check_pass(text, PAD, ["Relu", "Transpose", "Transpose", "Pad", "Transpose", "MaxPool2D"])
     narrow = text.replace("filter_width: 3", "filter_width: 1")
     check_pass(narrow, PAD, refused="some windows of %z are inside the padding of axis 2")
@@ -173,7 +174,8 @@ def test_computed_weights_near_misses(text: str, sentence: str) -> None:
         (layer("FullyConnected(%x, %t, %b)", w="[3,4]", before="%t = Transpose(%w, [1, 0])"), 1),
     ],
 )
-def test_a_pipeline_does_not_add_operators(text: str, changes: int) -> None:
+def test_rewrites_that_add_operators_are_omitted_in_a_pipeline(text: str, changes: int) -> None:
+    """Pipelines run passes with ``exact=True``."""
     assert all_passes()[FC]().run(parse_model(text), Context(exact=True)) == changes
 
 

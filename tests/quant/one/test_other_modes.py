@@ -59,6 +59,10 @@ def test_parameters_are_forced_and_copied_by_name() -> None:
             force_parameters(model, [given])
     with pytest.raises(CirclekitError, match="x cannot have the parameters of w"):
         copy_parameters(model, [("w", "x")])
+    value_of(model, "y").dtype = i8
+    force_parameters(model, [("x", 0.5, 200)])
+    with pytest.raises(CirclekitError, match="y: expected a zero point from -128 to 127 for i8, got 200"):
+        copy_parameters(model, [("x", "y")])
 
 
 def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:

@@ -50,6 +50,15 @@ def test_techniques_that_are_left_out_are_not_tried(kept: str) -> None:
     assert not [name for name in without if f" by {name}" in notes[0]]
 
 
+def test_no_technique_is_chosen_if_one_is_left() -> None:
+    model, data = uneven(), samples(4)
+    ranges = ranges_of(model, collect(model, data))
+    reference = [ck.run(model, sample) for sample in data]
+    without = [name for name in ROUNDING if name != "rounding"]
+    _, notes = best_rounding(model, lambda: plan_model(model, "int8", ranges), data, reference, without)
+    assert notes[0].startswith("layers: no technique chosen; ")
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_techniques_are_compared_only_if_there_are_several(count: int) -> None:
     model, data = uneven(), samples(4)

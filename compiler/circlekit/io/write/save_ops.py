@@ -58,9 +58,14 @@ class OpSaver:
         """Return the tree of ``op``.  ``tensors``: the index of each value by ``id(value)``.
 
         The ``opcode_index`` of the tree is an index into ``codes``; ``operator_codes`` replaces it later.
+        Raise ModelError if ``op.extra`` is wrong, or if ``op`` calls a graph that is not in the model.
         """
         if (fault := extra_fault(op.extra, OWN_KEYS)) is not None:
             raise ModelError(fault, place(op, self.model))
+        for graph in op.called_graphs():
+            if id(graph) not in self.graphs:
+                message = f"{op.code} calls the graph {graph.name}, which is not in the model"
+                raise ModelError(message, place(op, self.model))
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)
         tree["inputs"] = [-1 if v is None else tensors[id(v)] for v in op.inputs]
@@ -107,9 +112,9 @@ class OpSaver:
     def version(self, op: Op) -> int:
         """Return the operator version to write.
 
-        An operator from a file or text has a stated version; a new or changed operator of a declared class
-        has none.  Return the stated version, or the required version if none is stated.  If the format
-        changes, return the higher of the two.
+        An operator from a file has a stated version; an operator from text has one if the text states it; a
+        new or changed operator of a declared class has none.  Return the stated version, or the required
+        version if none is stated.  If the format changes, return the higher of the two.
         """
         stated: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stated is None:

@@ -30,9 +30,9 @@ Products = dict[tuple[Value, tuple[int, ...], bytes], Value]
 class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
 
-    Other data movement may take the place of concat.  A constant factor gets the signs (1 and -1) at once.
-    Another factor is multiplied by a constant of signs, if the product has no more elements than the operands
-    of all removed NEGs together.
+    Other data movement may take the place of concat.  A constant factor is replaced by its product with the
+    signs (1 and -1); for another factor, a new MUL computes the product.  The product must have no more
+    elements than the moved value, and, if it is not constant, than the operands of all removed NEGs together.
     """
 
     name = "fuse_neg_with_factor"
@@ -56,7 +56,7 @@ class FuseNegWithFactor(GraphPass):
             )
             signs = _signs(value, tree, negated) if is_computable else None
             sentence = _refusal(op, value, factor, signs, negated)
-            # progress: NEG and the data movement match (2 each), and a condition refuses MUL (1)
+            # for ``progress`` see Refusal: NEG and data movement match (2 each), a condition refuses MUL (1)
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
                 op.set_input(1 - index, _signed(graph, op, factor, signs, products))
                 for result in negated:

@@ -62,8 +62,8 @@ class JoinSlices(GraphPass):
         """Replace ``parts``, slices of one value along one axis, sorted by ``start``, by one operator.
 
         Reshapes may follow this operator.  ``order``: the position of each operator in the graph.  Return
-        False, and change nothing, if the parts are not the whole value, each index once, if the replacement
-        would have more operators, or if the target or ``context`` refuses it.
+        False, and change nothing, unless the parts cover each index of the axis exactly once, the replacement
+        has no more operators, and the target and ``context`` accept it.
         """
         old, graph = [part.op for part in parts], writer.graph
         first = min(old, key=order.__getitem__)

@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether the numbers of ``c`` may be along any one axis if one of these other operators is a
-    Transpose.  Otherwise they must be along the last axis.
+    ``any_axis``: whether the numbers of ``c`` may be along another axis than the last if a Transpose stands
+    between the linear operator and ``y``.
     """
 
     is_offset: ClassVar[bool] = True

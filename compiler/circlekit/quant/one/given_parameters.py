@@ -60,18 +60,23 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
             if not 0 < np.float32(scale) < np.inf:
                 raise ModelError(f"{name}: expected a positive float32 number as scale, got {scale}")
         for value in _named(model, name):
-            # a tensor that is not quantized yet may get any zero point
-            low, high = (value.dtype if value.dtype.is_integer else i64).limits
-            if not low <= zero_point <= high:
-                expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
-                raise ModelError(f"{name}: {expected}, got {zero_point}")
+            _check_zero_point(name, value, zero_point)
             value.quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
+
+def _check_zero_point(name: str, value: Value, zero_point: int) -> None:
+    """Raise ModelError unless ``zero_point`` fits the dtype of ``value``; a float tensor may have any."""
+    low, high = (value.dtype if value.dtype.is_integer else i64).limits
+    if not low <= zero_point <= high:
+        expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
+        raise ModelError(f"{name}: {expected}, got {zero_point}")
 
 
 def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
     """Copy the quantization of the first tensor to the second, for each pair of names.
 
-    Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor.
+    Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor, or the
+    zero points its dtype.
     """
     for source, copy in pairs:
         quantization = _named(model, source)[0].quantization
@@ -79,6 +84,8 @@ def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
             misfit = None if quantization is None else quantization.misfit(value.shape)
             if misfit is not None:
                 raise ModelError(f"{copy} cannot have the parameters of {source}: {misfit}")
+            for zero_point in [] if quantization is None else quantization.zero_point.tolist():
+                _check_zero_point(copy, value, zero_point)
             value.quantization = quantization
 
 

@@ -37,11 +37,12 @@ class OneRule:
     ``forward``: the name of an operand.  The results get the parameters of this operand.
     ``backward``: names of operands.  These operands get the parameters and the range of the first result.
     ``fixed``: by dtype, the only parameters of the results.
-    ``integer_scale``: the results are whole numbers, so their scale is rounded to an integer of at least 1.
+    ``integer_scale``: the scale of the results is rounded to an integer of at least 1.  ONE does so for
+    operators that return whole numbers, and for FLOOR_MOD.
     ``per_element``: the names of constant operands.  If weights are quantized per channel, each element of
     these constants gets its own scale: the magnitude of the element.
-    ``keeps_values``: to ONE, the operator only moves values, which need no rounding again.  So in a model for
-    ONE's fake quantization, no QUANTIZE and DEQUANTIZE that round the results follow the operator.
+    ``keeps_values``: to ONE, the operator only moves values.  So ONE's fake quantization does not round its
+    results.
     """
 
     forward: str | None = None
@@ -147,7 +148,9 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 
 
 def origin_rule(value: Value) -> OneRule:
-    """Return the rule of the operator that determines the scale of ``value``.
+    """Return the rule of the operator that determines the scale of ``value``, as in ONE.
+
+    Like ONE's ``activation_qtype``, this ignores ``--TF-style_maxpool``: it ends at a MAX_POOL_2D.
 
     The search goes back from ``value``.  It passes two kinds of operators and goes on with the producer of
     their operand: an operator whose rule has ``forward``, because its result has the scale of that operand;
