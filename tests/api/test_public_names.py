@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.api import structure
 from circlekit.api.options import Options
 from circlekit.api.rewriting import convert_model
 from circlekit.errors import CirclekitError
@@ -135,6 +136,11 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
         "inputs: expected a list of arrays, or a dict by input name, got ndarray",
     ),
     "path to optimize": (lambda m, _: circlekit.optimize("a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
+    "one model to merge": (lambda m, _: structure.merge(m), "expected several Models, got Model"),  # type: ignore[arg-type]
+    "number of parts": (
+        lambda m, _: structure.partition(m, 3),  # type: ignore[arg-type]
+        "expected a PartTable or the path of a part file, got int",
+    ),
     "path to compare": (lambda m, _: circlekit.compare(m, "a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
     "model to parse": (lambda m, _: circlekit.parse(m), "expected a string, got Model"),  # type: ignore[arg-type]
     "path of no file": (lambda m, _: circlekit.save(m, None), "cannot save to NoneType: expected a path"),  # type: ignore[arg-type]

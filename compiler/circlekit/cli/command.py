@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -20,6 +21,9 @@ from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
+
+WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
+"""The errors of a write to an open file; if they do not name a file, it was the standard output."""
 
 ONE_HEADING = "ERROR"
 """The first word of most error messages of ONE's commands; all other commands begin with "error"."""
@@ -91,8 +95,8 @@ class Command:
             return _flush_stdout(code)
         except SystemExit as exit:  # argparse: help, version or wrong usage
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # without a file name: writing to the standard output failed
-            if error.filename is None:
+        except OSError as error:
+            if error.filename is None and error.errno in WRITE_ERRORS:
                 return _report_stdout(error)
             return self._report(error, verbose)
         except KeyboardInterrupt:
@@ -158,8 +162,8 @@ def print_error(error: Exception, verbose: bool, heading: str = "error") -> None
         text = str(error)
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error or 'an allocation failed'}); --max-memory sets a limit"
-    elif isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
     begin = "" if heading == ONE_HEADING and text.startswith(UNREADABLE) else f"{heading}: "

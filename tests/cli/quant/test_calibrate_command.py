@@ -230,6 +230,8 @@ def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.Captu
         ("in.circle out.json --inputs short.txt", 1, "in line 1 of short.txt"),
         ("in.circle out.json --inputs nan.npz", 1, "%x has NaN in 1 of 3 elements"),
         ("int.circle out.json --random 1", 1, "no float tensor"),
+        ("in.circle out.json --random 1 --scheduler nowhere", 1, "Dask"),
+        ("in.circle out.json --random 1 --dask nowhere", 1, "Dask"),
     ],
 )
 def test_calibrate_refuses(

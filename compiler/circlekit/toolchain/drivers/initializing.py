@@ -32,6 +32,9 @@ def _check(values: Values) -> None:
         raise UsageFault(f"the following arguments are required: --{LAYOUT}")
     if _model_type(values) not in TYPES:
         raise UsageFault('following file extensions are supported: ".onnx" ".tflite"')
+    if "backend" in values and len(str(values["input_path"]).split()) != 1:
+        path = values["input_path"]
+        raise UsageFault(f"expected a path without spaces, at which one-codegen splits words, got {path!r}")
 
 
 def _model_type(values: Values) -> str:
