@@ -9,14 +9,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from circlekit.cli.arguments import Parser
+from circlekit.cli.arguments import Parser, output_path
 from circlekit.cli.one.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError
+from circlekit.io.write.save import format_of
 from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -87,8 +90,10 @@ class Command:
         verbose = False
         progress = ProgressLine()
         try:
-            arguments = self.parser().parse_args(argv)
+            parser = self.parser()
+            arguments = parser.parse_args(argv)
             verbose = arguments.verbose
+            _check_apart(parser, arguments)
             progress.is_shown = is_terminal(sys.stderr) and not getattr(arguments, "quiet", False)
             with limited(arguments.max_memory, arguments.max_calls), escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
@@ -112,6 +117,23 @@ class Command:
             return FAILED
         is_unread = isinstance(error, FileError | FormatError | OSError)
         return self.one.unread if is_unread and not isinstance(error, NotWrittenError) else self.one.failed
+
+
+def _check_apart(parser: Parser, arguments: argparse.Namespace) -> None:
+    """Raise FileError if a file to write is also one to read, unless it is a model.
+
+    A model may replace the model that is read; a command that does not allow this checks it itself.
+    """
+    values = {action.dest: getattr(arguments, action.dest, None) for action in parser._actions}
+    outputs = {a.dest for a in parser._actions if a.type is output_path} | {"output", "output_path"}
+    read = [v if isinstance(v, list) else [v] for key, v in values.items() if key not in outputs]
+    paths = [path for words in read for path in words if isinstance(path, str)]
+    for output in (values.get(key) for key in outputs):
+        if isinstance(output, str) and format_of(output) is None:
+            for path in paths:
+                with suppress(OSError, ValueError):  # no such file, or no path at all
+                    if Path(output).is_file() and Path(output).samefile(path):
+                        raise FileError(f"{output} is an input; choose another file to write")
 
 
 def _flush_stdout(code: int) -> int:
