@@ -116,7 +116,7 @@ def test_a_name_is_taken_from_a_file_object(net: Path) -> None:
 
 def test_two_paths_of_one_file_are_refused(net: Path, tmp_path: Path) -> None:
     (tmp_path / "link.ck").symlink_to(net)
-    with pytest.raises(FileError, match=r"link.ck is the input model; choose another file to write"):
+    with pytest.raises(FileError, match=r"link.ck is an input; choose another file to write"):
         check_apart(net, tmp_path / "link.ck")
     check_apart(net, tmp_path / "absent.ck")
     check_apart(tmp_path / "absent.ck", net)

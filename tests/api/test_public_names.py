@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.api import structure
 from circlekit.api.options import Options
 from circlekit.api.rewriting import convert_model
 from circlekit.errors import CirclekitError
@@ -114,6 +115,7 @@ def test_passes_are_listed_by_name() -> None:
     assert list(found) == sorted(found)
 
 
+X = [np.zeros((1, 2), np.float32)]
 MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     "path of another type": (lambda m, _: circlekit.load(3), "cannot load int: expected a path, bytes or a"),  # type: ignore[arg-type]
     "text file object": (lambda m, _: circlekit.load(io.StringIO("x")), "opened in text mode"),  # type: ignore[arg-type]
@@ -135,6 +137,44 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
         "inputs: expected a list of arrays, or a dict by input name, got ndarray",
     ),
     "path to optimize": (lambda m, _: circlekit.optimize("a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
+    "record in a number": (lambda m, _: circlekit.optimize(m, record=3), "expected a path, got int"),  # type: ignore[arg-type]
+    "plan of another type": (lambda m, _: circlekit.quantize(m, plan=[]), "expected a path, got list"),  # type: ignore[arg-type]
+    "pipeline of another type": (lambda *_: circlekit.read_pipeline(b"x"), "expected a path, got bytes"),  # type: ignore[arg-type]
+    "state of another type": (
+        lambda m, _: circlekit.calibrate(m, [X], state=3),  # type: ignore[arg-type]
+        "expected a path, got int",
+    ),
+    "engine of another type": (
+        lambda m, _: circlekit.calibrate(m, [X], engine=[]),  # type: ignore[arg-type]
+        "expected the name of an engine, got list",
+    ),
+    "processes of another type": (
+        lambda m, _: circlekit.calibrate(m, [X], processes="2"),  # type: ignore[arg-type]
+        "expected at least 1 process, got '2'",
+    ),
+    "seconds of another type": (
+        lambda m, _: circlekit.quantize(m, [X], seconds="1"),  # type: ignore[arg-type]
+        "seconds: expected a finite number of 0 or more, got '1'",
+    ),
+    "SQNR of another type": (
+        lambda m, _: circlekit.quantize(m, [X], target_sqnr="1"),  # type: ignore[arg-type]
+        "target_sqnr: expected a finite number, got '1'",
+    ),
+    "calibration of another type": (
+        lambda m, _: circlekit.fake_quantize(m, calibration="a.json"),  # type: ignore[arg-type]
+        "calibration: expected a Calibration, got str",
+    ),
+    "target of another type": (
+        lambda m, p: circlekit.convert(p / "a.circle", b"x"),  # type: ignore[arg-type]
+        "cannot write to bytes: expected a path or a binary file object",
+    ),
+    "condition that is no method": (lambda *_: circlekit.condition(3), "expected a method, got 3"),  # type: ignore[type-var]
+    "inputs that are no list": (lambda *_: circlekit.Graph("g", 3), "expected a list of inputs, got int"),  # type: ignore[arg-type]
+    "one model to merge": (lambda m, _: structure.merge(m), "expected several Models, got Model"),  # type: ignore[arg-type]
+    "number of parts": (
+        lambda m, _: structure.partition(m, 3),  # type: ignore[arg-type]
+        "expected a PartTable or the path of a part file, got int",
+    ),
     "path to compare": (lambda m, _: circlekit.compare(m, "a.circle"), "expected a Model, got str"),  # type: ignore[arg-type]
     "model to parse": (lambda m, _: circlekit.parse(m), "expected a string, got Model"),  # type: ignore[arg-type]
     "path of no file": (lambda m, _: circlekit.save(m, None), "cannot save to NoneType: expected a path"),  # type: ignore[arg-type]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +185,12 @@ def test_the_verdict_names_all_targets(
     ):
         assert main([files[1], "--target", targets]) == 0
         assert capsys.readouterr().out.splitlines() == [f"{files[1]}: {verdict}"]
+
+
+def test_a_model_from_the_standard_input_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = b"graph main(%x: f32[2]) -> %y { %y = Abs(%x) : f32[2] }"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["-", "--target", "litert"]) == 0
+    assert capsys.readouterr().out == "<stdin>: LiteRT runs it\n"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,11 @@ def test_interrupt_prints_no_traceback(capsys: pytest.CaptureFixture[str]) -> No
 def test_error_prints_its_message_and_positions(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(ShapeError("4 was found, 8 wanted", "at net > op 12")) == 1
     assert capsys.readouterr().err == "error: 4 was found, 8 wanted\n  at net > op 12\n"
+
+
+def test_an_error_of_the_system_is_not_one_of_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(OSError(errno.EMFILE, "Too many open files")) == 1
+    assert capsys.readouterr().err == "error: Too many open files\n"
 
 
 def test_internal_error_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,15 @@ def test_help_is_one_screen() -> None:
         assert any(line.split(maxsplit=1) == [name, summary] for line in lines), name
 
 
+def test_an_interrupt_during_imports_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(front_door, "find", interrupt)
+    done = call_command("circlekit", "optimize")
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 @pytest.mark.parametrize("name", front_door.SUMMARIES)
 def test_help_of_a_subcommand(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

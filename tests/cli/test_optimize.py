@@ -198,7 +198,7 @@ def test_wrong_arguments_overwrite_nothing(net: Path, capsys: Output) -> None:
     assert run("optimize", "", "/", "-o", net.parent / "new", "--format", "circle") == 1
     assert "a file without a name cannot be read" in capsys.readouterr().err
     assert run("optimize", net, "-o", net.parent, "--O1") == 1
-    assert f"{net} is the input model; choose another file to write" in capsys.readouterr().err
+    assert f"{net} is an input; choose another file to write" in capsys.readouterr().err
     assert run("optimize", "--O1", net, net.parent / "sub" / "net.tflite", "-o", net.parent / "out") == 1
     assert "was written to" in capsys.readouterr().err
     assert net.read_bytes() == other.read_bytes() == before

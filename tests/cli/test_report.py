@@ -94,7 +94,7 @@ def test_missing_jinja_names_the_extra(
     ("words", "code", "message"),
     [
         (["missing.tflite"], 1, "missing.tflite"),
-        (["{net}", "-o", "{net}"], 1, "is the input model"),
+        (["{net}", "-o", "{net}"], 1, "is an input"),
         (["{net}", "-o", "none/page.html"], 1, "none"),
         (["{net}", "{net}", "--O1"], 2, "a second model or passes"),
         (["{net}", "--passes", "fuse_nothing"], 2, "fuse_nothing"),

@@ -95,6 +95,15 @@ def test_a_model_that_kills_its_process(zoo: Path, tmp_path: Path, monkeypatch: 
     assert {result["status"] for result in results_in(document).values()} == {"lost"}
 
 
+@pytest.mark.parametrize("words", [["false {model}"], ["O1", "--scheduler", "nonsense"]])
+def test_a_folder_of_results_that_stays_empty_is_removed(words: list[str], zoo: Path, tmp_path: Path) -> None:
+    assert run_all([*words, str(zoo), "-o", str(tmp_path / "new" / "out")]) == 1
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    assert run_all([*words, str(zoo), "-o", str(tmp_path / "old")]) == 1
+    assert list((tmp_path / "old").iterdir()) == []
+
+
 def test_faults(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "no.cfg").write_text("[onecc]\n")
     (tmp_path / "empty").mkdir()

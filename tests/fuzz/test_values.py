@@ -71,3 +71,10 @@ def test_given_seeds_stay() -> None:
     seeded = parse_model(INLINED.replace("([2])", "([2]) {seed2: 7}"))
     set_random_seeds(seeded)
     assert next(seeded.ops()).attribute_items() == {"seed": 0, "seed2": 7}
+
+
+def test_a_multiple_of_2_to_the_32_is_no_seed() -> None:
+    """The kernels and --verify read only the lowest 32 bits."""
+    unseeded = parse_model(INLINED.replace("([2])", f"([2]) {{seed: {1 << 32}}}"))
+    set_random_seeds(unseeded)
+    assert next(unseeded.ops()).attribute_items() == {"seed": 1, "seed2": 0}

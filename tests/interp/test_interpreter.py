@@ -152,6 +152,12 @@ def test_inputs_of_another_type(inputs: Any) -> None:
         Interpreter(parse_model(TEXT)).run(inputs)
 
 
+@pytest.mark.parametrize("name", ["observe", "on_value", "on_graph", "before_op"])
+def test_functions_of_another_type(name: str) -> None:
+    with pytest.raises(ModelError, match=f"{name}: expected a function, got int"):
+        Interpreter(parse_model(TEXT)).run([X, Y], **{name: 3})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("number", [2, -1, "main", 0.0, None])
 def test_a_graph_number_that_does_not_exist(number: Any) -> None:
     with pytest.raises(ModelError, match=f"expected a graph number from 0 to 1, got {number!r}"):

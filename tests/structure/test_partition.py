@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 from pathlib import Path
 
@@ -278,6 +280,20 @@ def test_the_partition_command_prints_a_row_for_each_part(
         graph = circlekit.load(tmp_path / "parts" / file).main
         assert sizes == [str(len(each)) for each in (graph, graph.inputs, graph.outputs)]
     assert rows[-1][0] == "net.00003_cpu.circle"
+
+
+def test_the_folder_of_parts_that_cannot_be_written_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_example(tmp_path, PART)
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "open", full)
+    words = ["-o", str(tmp_path / "parts"), "--opcode", "MUL=npu", "--default", "cpu"]
+    assert partition_command([str(tmp_path / "net.circle"), *words]) == 1
+    assert not (tmp_path / "parts").exists()
 
 
 def test_the_backends_come_from_one_flag_or_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

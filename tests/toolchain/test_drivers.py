@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import sys
@@ -11,7 +12,7 @@ from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import h5py
 import numpy as np
@@ -90,6 +91,10 @@ def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFi
     assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
     assert call("rawdata2hdf5", "-l", "raw.txt", "-o", str(work)) == 255
     assert "cannot be written: expected a file" in capsys.readouterr().err
+    with patch("h5py.File", side_effect=OSError(errno.ENOSPC, "Unable to create file (\ntime = now)")):
+        assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "bad.h5") == 255
+    full = "rawdata2hdf5: OSError: bad.h5 cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == full
     assert not Path("bad.h5").exists()
 
 

@@ -81,6 +81,18 @@ def test_wrong_options(work: Path, words: str, message: str, capsys: pytest.Capt
     assert not Path("net.cfg").exists()
 
 
+def test_a_path_that_a_command_would_split_is_refused(
+    work: Path, program: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program("npu-init")
+    words = ["-i", "my net.tflite", "-o", "net.cfg"]
+    assert all_drivers()["one-init"]([*words, "-b", "npu"]) == 2
+    assert "expected a path without spaces" in capsys.readouterr().err
+    assert not Path("net.cfg").exists()
+    assert not Path("called.txt").exists()
+    assert all_drivers()["one-init"](words) == 0
+
+
 @pytest.mark.parametrize(
     ("names", "first"),
     [([], circlekit.__version__), (["onecc"], "onecc version {}\n"), (["a", "b"], "a b version {}\n")],

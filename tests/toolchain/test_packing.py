@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from circlekit.io.write import file_writer
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.drivers.packing import FORMAT_VERSION, connections
 
@@ -80,6 +82,19 @@ def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureF
     assert call(words) == 1
     assert capsys.readouterr().err.startswith(f"model2nnpkg: error: {message}")
     assert not Path("a").exists()
+
+
+def test_a_full_disk_leaves_no_folders(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(file_writer, "write_pieces", full)
+    assert call("-m a.circle -o out") == 1
+    message = "out/a cannot be written: out/a/a.circle: cannot be written: No space left on device"
+    assert capsys.readouterr().err == f"model2nnpkg: error: {message}\n"
+    assert not Path("out").exists()
 
 
 def link(

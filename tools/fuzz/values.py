@@ -9,11 +9,11 @@ import numpy as np
 
 from circlekit.equivalence.model_comparison import compare_outputs, interface_differences, interface_of
 from circlekit.equivalence.reference_runs import reference_runs, rounding_error
+from circlekit.equivalence.seeded_inputs import unseeded
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.ops.arithmetic.random_ops import Random
 
 MAX_CALLS = 200
 """Graph runs allowed in one comparison, so that endless loops end."""
@@ -86,9 +86,8 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
 
 def set_random_seeds(model: Model) -> None:
     """Give every random operator without a seed one, so that its results can be compared."""
-    for number, op in enumerate(model.ops()):
-        if isinstance(op, Random) and not (op.seed or op.seed2):
-            op.seed = number + 1
+    for number, op in enumerate(unseeded(model.graphs), 1):
+        op.seed = number
 
 
 def _exceeds(arrays: list[Array], limit: float) -> bool:

@@ -50,6 +50,8 @@ def fake_quantize(
         got = "neither" if samples is None else "both"
         wanted = "expected exactly one of samples and calibration"
         raise ModelError(f"{wanted}, got {got}: the ranges of activations come from it")
+    if not isinstance(calibration, Calibration | None):
+        raise ModelError(f"calibration: expected a Calibration, got {type(calibration).__name__}")
     if optimize:
         run_passes(model, "O1")
     if calibration is None:

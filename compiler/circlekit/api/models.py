@@ -214,8 +214,8 @@ def check_output_path(output: FilePath) -> None:
 
 
 def check_apart(source: FilePath, output: FilePath) -> None:
-    """Raise FileError if ``output`` is the input model ``source``, which must not be overwritten."""
+    """Raise FileError if ``output`` is the input ``source``, which must not be overwritten."""
     with translated(output, "written"):
         is_same = Path(source).exists() and Path(output).exists() and Path(source).samefile(output)
     if is_same:
-        raise FileError(f"{os.fspath(output)} is the input model; choose another file to write")
+        raise FileError(f"{os.fspath(output)} is an input; choose another file to write")

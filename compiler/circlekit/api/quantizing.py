@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 from circlekit.api.models import FilePath
@@ -206,10 +207,14 @@ def _require_types(operators: object, calibration: object) -> None:
 
 def _require_finite(seconds: float, target_sqnr: float | None) -> None:
     """Raise UnsupportedError unless these arguments are finite, and ``seconds`` at least 0."""
-    if not (seconds >= 0 and math.isfinite(seconds)):
-        raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds}")
-    if not math.isfinite(target_sqnr or 0):
-        raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr}")
+    if not (_is_finite(seconds) and seconds >= 0):
+        raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds!r}")
+    if target_sqnr is not None and not _is_finite(target_sqnr):
+        raise UnsupportedError(f"target_sqnr: expected a finite number, got {target_sqnr!r}")
+
+
+def _is_finite(number: object) -> bool:
+    return isinstance(number, Real) and math.isfinite(number)
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from circlekit.api.optimization import Optimization
 from circlekit.api.options import Options, checked_options
 from circlekit.api.structure_checks import blaming_model, check_structure
 from circlekit.equivalence.data_files.tensor_files import write_record
-from circlekit.errors import names_in
+from circlekit.errors import FileError, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.write.encoded_file import Encoded
@@ -126,6 +126,8 @@ def convert(
         target_name = os.fspath(target)
         format = target_format(target, format) if is_strict or format is None else format
         check_output_path(target)
+    elif not hasattr(target, "write"):
+        raise FileError(f"cannot write to {type(target).__name__}: expected a path or a binary file object")
     else:
         target_name = str(getattr(target, "name", "<stream>"))
         check_format(format or "circle")  # None is valid, too

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.api.models import FilePath, load, save
-from circlekit.errors import FileError, ModelError, counted
+from circlekit.errors import FileError, FormatError, ModelError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
@@ -43,6 +43,8 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     in different parts.
     """
     check_model(model)
+    if not isinstance(table, PartTable | str | os.PathLike):
+        raise FormatError(f"expected a PartTable or the path of a part file, got {type(table).__name__}")
     return divide(model, table if isinstance(table, PartTable) else read_part_file(Path(table)), fewest)
 
 
@@ -97,6 +99,8 @@ def merge(
     Raise ModelError if two outputs have the same name, for unknown names, and for models that form a cycle;
     ShapeError if the types of an output and of the input that reads it differ.
     """
+    if not isinstance(models, Iterable):
+        raise ModelError(f"expected several Models, got {type(models).__name__}")
     models = list(models)
     for model in models:
         check_model(model)

@@ -190,10 +190,11 @@ def add_inputs(parser: Parser, purpose: str) -> None:
     )
 
 
-def add_scheduler(parser: Parser) -> None:
-    """Add ``--scheduler``: the address of a Dask cluster, or None without the flag."""
+def add_scheduler(parser: Parser, *aliases: str) -> None:
+    """Add ``--scheduler``, with ``aliases``: the address of a Dask cluster, or None without the flag."""
     parser.add_argument(
         "--scheduler",
+        *aliases,
         metavar="ADDRESS",
         help="run on the Dask cluster at this address (default: local processes)",
     )

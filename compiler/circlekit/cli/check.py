@@ -13,7 +13,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.output.terminal import paragraph, printable
-from circlekit.cli.result import source_of
+from circlekit.cli.result import source_name, source_of
 from circlekit.errors import UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import optimized_delegation
@@ -53,6 +53,7 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     Print them, too, unless --json or --quiet is given.  Raise UnsupportedError if there is no target.
     """
     model = load(source_of(path))
+    path = source_name(path)
     targets = choose_targets(arguments.target, arguments.format or model.format)
     if not targets:
         raise UnsupportedError(f"{path}: there is no target to check for; --target names one")

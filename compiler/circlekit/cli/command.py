@@ -4,22 +4,29 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from circlekit.cli.arguments import Parser
+from circlekit.cli.arguments import Parser, output_path
 from circlekit.cli.one.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError
+from circlekit.io.write.save import format_of
 from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
+
+WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
+"""The errors of a write to an open file; if they do not name a file, it was the standard output."""
 
 ONE_HEADING = "ERROR"
 """The first word of most error messages of ONE's commands; all other commands begin with "error"."""
@@ -83,16 +90,18 @@ class Command:
         verbose = False
         progress = ProgressLine()
         try:
-            arguments = self.parser().parse_args(argv)
+            parser = self.parser()
+            arguments = parser.parse_args(argv)
             verbose = arguments.verbose
+            _check_apart(parser, arguments)
             progress.is_shown = is_terminal(sys.stderr) and not getattr(arguments, "quiet", False)
             with limited(arguments.max_memory, arguments.max_calls), escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
             return _flush_stdout(code)
         except SystemExit as exit:  # argparse: help, version or wrong usage
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # without a file name: writing to the standard output failed
-            if error.filename is None:
+        except OSError as error:
+            if error.filename is None and error.errno in WRITE_ERRORS:
                 return _report_stdout(error)
             return self._report(error, verbose)
         except KeyboardInterrupt:
@@ -108,6 +117,23 @@ class Command:
             return FAILED
         is_unread = isinstance(error, FileError | FormatError | OSError)
         return self.one.unread if is_unread and not isinstance(error, NotWrittenError) else self.one.failed
+
+
+def _check_apart(parser: Parser, arguments: argparse.Namespace) -> None:
+    """Raise FileError if a file to write is also one to read, unless it is a model.
+
+    A model may replace the model that is read; a command that does not allow this checks it itself.
+    """
+    values = {action.dest: getattr(arguments, action.dest, None) for action in parser._actions}
+    outputs = {a.dest for a in parser._actions if a.type is output_path} | {"output", "output_path"}
+    read = [v if isinstance(v, list) else [v] for key, v in values.items() if key not in outputs]
+    paths = [path for words in read for path in words if isinstance(path, str)]
+    for output in (values.get(key) for key in outputs):
+        if isinstance(output, str) and format_of(output) is None:
+            for path in paths:
+                with suppress(OSError, ValueError):  # no such file, or no path at all
+                    if Path(output).is_file() and Path(output).samefile(path):
+                        raise FileError(f"{output} is an input; choose another file to write")
 
 
 def _flush_stdout(code: int) -> int:
@@ -158,8 +184,8 @@ def print_error(error: Exception, verbose: bool, heading: str = "error") -> None
         text = str(error)
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error or 'an allocation failed'}); --max-memory sets a limit"
-    elif isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
     begin = "" if heading == ONE_HEADING and text.startswith(UNREADABLE) else f"{heading}: "

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from circlekit.cli.arguments import USAGE_ERROR, Parser
-from circlekit.cli.command import Command
+from circlekit.cli.command import INTERRUPTED, Command
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import did_you_mean
 from circlekit.ir.text.columns import format_definitions
@@ -125,8 +125,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(words) > 1 and words[0] in ("-V", "--verbose"):  # move the flag behind the sub-command
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
-        # one=None: the errors and exit codes of circlekit, also for a command that ONE has
-        return replace(find(words[0]), one=None)(words[1:])
+        try:
+            # one=None: the errors and exit codes of circlekit, also for a command that ONE has
+            command = replace(find(words[0]), one=None)
+        except KeyboardInterrupt:  # while ``find`` imports the command
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
+        return command(words[1:])
     return _front_door(words)
 
 

@@ -25,9 +25,11 @@ from circlekit.cli.circle2circle import (
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.json_text import json_of_each
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
+from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.errors import FileError, counted
-from circlekit.io.file_map import map_file, translated
+from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify
+from circlekit.io.write.file_writer import made_folders
 from circlekit.ir.resources.progress import Forwarded, watched
 from circlekit.passes.engine.optimization_report import Report
 
@@ -98,9 +100,7 @@ def _run_many(
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         arguments.refuse(f"expected a folder for {counted(len(paths), 'model')}, got the file {folder}")
-    is_new = not folder.exists()
-    with translated(folder, "made"):
-        folder.mkdir(exist_ok=True)
+    check_folder(folder)
     reports: dict[str, Report] = {}
 
     def convert_into_folder(path: str) -> dict[str, Any]:
@@ -116,11 +116,8 @@ def _run_many(
             reports[path] = run_quietly(arguments, lambda: convert(path, output_path, options, format))
         return reports[path].document()
 
-    try:
+    with made_folders(folder):
         documents = for_each_file(paths, convert_into_folder)
-    finally:  # leave no empty folder if all models failed
-        if is_new and not any(folder.iterdir()):
-            folder.rmdir()
     if arguments.json and not arguments.quiet:
         print(json_of_each(documents))
     elif not arguments.quiet:

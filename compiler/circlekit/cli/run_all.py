@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from circlekit.api.models import check_apart
 from circlekit.cli.arguments import Parser, add_scheduler, argument_type, count, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED as EXIT_FAILED
@@ -21,7 +22,7 @@ from circlekit.equivalence.fleet import RETRIES, connected, run_jobs
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.schema import EXTENSIONS
-from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.file_writer import made_folders, write_file
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
 
@@ -77,9 +78,11 @@ def _run(arguments: argparse.Namespace) -> int:
     kind, pipeline = _pipeline(arguments.pipeline)
     folder, output = Path(arguments.folder), Path(arguments.output)
     models = _models(folder, output)
+    for path in models if arguments.json is not None else ():
+        check_apart(path, arguments.json)
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
     progress().begin("", len(tasks), "models")  # "": a step without a name
-    with connected(arguments.scheduler) as client:
+    with made_folders(*(Path(task.folder) for task in tasks)), connected(arguments.scheduler) as client:
         runs = run_jobs(
             run_task,
             tasks,
@@ -154,11 +157,9 @@ def _models(folder: Path, output: Path) -> list[Path]:
 
 
 def _task(path: Path, folder: Path, output: Path, kind: str, pipeline: str) -> Task:
-    """Return the task for the model at ``path``; make the folder below ``output`` for its results."""
+    """Return the task for the model at ``path``."""
     # a model in a subfolder has its results in a subfolder of the same name
     place = (output / path.relative_to(folder)).parent.absolute()
-    with translated(place, "made"):
-        place.mkdir(parents=True, exist_ok=True)
     return Task(str(path.absolute()), str(place), kind, pipeline)
 
 

@@ -221,10 +221,10 @@ SEED = 1
 
 def with_seeds(model: Model) -> Model:
     """Return ``model`` if every random operator has a seed, else a copy in which they all have one."""
-    if not any(_unseeded(model.graphs)):
+    if not any(unseeded(model.graphs)):
         return model
     copy = clone(model)
-    for op in _unseeded(copy.graphs):
+    for op in unseeded(copy.graphs):
         op.seed = SEED
     return copy
 
@@ -233,11 +233,11 @@ def seed_notes(graphs: Sequence[Graph]) -> list[str]:
     """Return a sentence for each random operator without a seed."""
     return [
         f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
-        for op in _unseeded(graphs)
+        for op in unseeded(graphs)
     ]
 
 
-def _unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
+def unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
     """Yield the random operators without a seed: only the lowest 32 bits of both attributes count."""
     ops = (op for graph in graphs for op in graph if isinstance(op, Random))
     return (op for op in ops if not (op.seed | op.seed2) & UINT32_MASK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.execution_plan import work_of
 from circlekit.interp.graph_runner import BeforeOp, GraphRunner, Observe, OnGraph, OnValue
@@ -98,10 +98,14 @@ class Interpreter:
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
         They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
-        if ``inputs`` is of another type, or if a kernel rejects its operands (such as an index out of range);
-        ShapeError if the inputs do not match the graph; UnsupportedError if an operator has no kernel;
-        LimitError if a limit of memory or of graph calls is exceeded.
+        if ``inputs`` or a function is of another type, or if a kernel rejects its operands (such as an index
+        out of range); ShapeError if the inputs do not match the graph; UnsupportedError if an operator has no
+        kernel; LimitError if a limit of memory or of graph calls is exceeded.
         """
+        functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
+        for name, function in functions.items():
+            if function is not None and not callable(function):
+                raise ModelError(f"{name}: expected a function, got {type(function).__name__}")
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)
 

@@ -95,8 +95,10 @@ def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Return a context that turns errors into FileError with the message ``PATH: cannot be VERB: reason``.
 
     The errors are OSError, ValueError (for example for a path with a zero byte) and RuntimeError (for a loop
-    of links).  Raise FileError for an empty ``path``.
+    of links).  Raise FileError for an empty ``path``, and for a ``path`` of another type.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"expected a path, got {type(path).__name__}")
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")
     try:

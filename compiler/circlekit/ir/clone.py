@@ -25,26 +25,26 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     """Insert copies of the operators of ``source`` before ``anchor``, an operator of another graph.
 
     ``arguments``: for each input of ``source``, the value that takes its place.  Return for each output of
-    ``source`` its copy, or the argument if the output is an input.  The copied values get names that are
-    unique in the graph of ``anchor``; the arguments keep their names.
+    ``source`` its copy, or the argument if the output is an input.  A copied value keeps its name, unless a
+    value of the graph of ``anchor`` has it; the arguments keep their names.
     """
     graph = anchor.graph
     assert graph is not None
     cloner = _Cloner()
     cloner.values = {id(v): argument for v, argument in zip(source.inputs, arguments, strict=True)}
     input_ids = set(cloner.values)
-    for op in source:
-        copied = cloner.op(op)
+    copies = [cloner.op(op) for op in source]
+    outputs = [cloner.value(v) for v in source.outputs]
+    for key, value in cloner.values.items():  # before the copies are in the graph, where they use their names
+        value.name = value.name if key in input_ids else graph.unique_name(value.name)
+    for copied in copies:
         # not ``edges``, which replaces all uses of a value: the arguments have other users
-        for index, value in enumerate(copied.inputs):
-            if value is not None:
-                value._uses[copied, index] = None
+        for index, operand in enumerate(copied.inputs):
+            if operand is not None:
+                operand._uses[copied, index] = None
         for value in copied.results:
             value.producer = copied
         graph.insert_before(anchor, copied)
-    outputs = [cloner.value(v) for v in source.outputs]
-    for key, value in cloner.values.items():
-        value.name = value.name if key in input_ids else graph.unique_name(value.name)
     return outputs
 
 

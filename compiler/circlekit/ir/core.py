@@ -518,12 +518,14 @@ class Graph:
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Return the inputs or outputs of a graph as a tuple; raise ModelError for a single value.
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError for another type.
 
     ``side``: "inputs" or "outputs", for the message.
     """
     if isinstance(values, Value):
         raise ModelError(f"expected a list of {side}, got the value {values!r}")
+    if not isinstance(values, Iterable):
+        raise ModelError(f"expected a list of {side}, got {type(values).__name__}")
     return tuple(values)
 
 

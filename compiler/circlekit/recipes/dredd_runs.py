@@ -7,6 +7,7 @@ process runs the tests.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -40,8 +41,9 @@ def run_cases(
     ``processes``: the number of processes; None: one for each processor that this process may use.
     ``client``: a ``distributed.Client``, to run on its cluster; its workers must see the recipes' files.
     """
+    used: set[str] = set()
     tests = [
-        Test(case, folder, with_litert) for case, folder in zip(cases, _folders(cases, keep), strict=True)
+        Test(case, None if keep is None else folder_in(keep, case.name, used), with_litert) for case in cases
     ]
     if client is not None:
         tests = [test.with_absolute_paths() for test in tests]
@@ -84,17 +86,13 @@ def _import_once(with_litert: bool) -> None:
         import ai_edge_litert.interpreter  # noqa: F401  # optional dependency
 
 
-def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:
-    """Return a folder inside of ``keep`` for each test, or None for each if ``keep`` is None.
+def folder_in(keep: Path, test: str, used: set[str]) -> Path:
+    """Return a folder inside of ``keep`` for the files of a test; add its name to the names ``used``.
 
-    A folder has the name of its test; a name that occurs again gets a number: ``Add.2``.
+    It has the name of the test; if that is used, it gets a number: ``Add.2``.
     """
-    if keep is None:
-        return [None] * len(cases)
-    seen: dict[str, int] = {}
-    folders: list[Path | None] = []
-    for case in cases:
-        name = re.sub(r"[^\w.+-]", "_", case.name).lstrip(".") or "_"  # a name in a list may be ../../x
-        count = seen[name] = seen.get(name, 0) + 1
-        folders.append(keep / (name if count == 1 else f"{name}.{count}"))
-    return folders
+    name = re.sub(r"[^\w.+-]", "_", test).lstrip(".") or "_"  # a name in a list may be ../../x
+    numbered = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
+    free = next(candidate for candidate in numbered if candidate not in used)
+    used.add(free)
+    return keep / free

@@ -11,7 +11,7 @@ Options:
 
     --dredd-recipes DIR    folder with the recipes of lists, by default the list's folder; may be repeated
     --dredd-passes P,P     names of passes, to run on recipes that name none
-    --dredd-keep DIR       keep the files of each test in DIR/NAME
+    --dredd-keep DIR       keep the files of each test in DIR/NAME; a name that occurs again gets a number
     --dredd-no-litert      do not compare with LiteRT, even if it is installed
 
 No test is skipped.  A test whose values cannot be compared has a note with the reason.  pytest's option
@@ -29,6 +29,10 @@ from circlekit.equivalence import litert
 from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
+from circlekit.recipes.dredd_runs import folder_in
+
+USED_FOLDERS = pytest.StashKey[set[str]]()
+"""The names of the folders in ``--dredd-keep`` that tests of this run have."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,25 +76,25 @@ class RecipeFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the tests of the file; a name that occurs again gets a number: ``Add.2``."""
         seen: dict[str, int] = {}
-        passes = _default_passes(self.config)
+        passes, keep = _default_passes(self.config), self.config.getoption("--dredd-keep")
+        used = self.config.stash.setdefault(USED_FOLDERS, set())
         for case in cases_of(self.path, self.config.getoption("--dredd-recipes"), passes):
             count = seen[case.name] = seen.get(case.name, 0) + 1
             name = case.name if count == 1 else f"{case.name}.{count}"
-            yield RecipeItem.from_parent(self, name=name, case=case)
+            folder = None if keep is None else folder_in(Path(keep), name, used)
+            yield RecipeItem.from_parent(self, name=name, case=case, folder=folder)
 
 
 class RecipeItem(pytest.Item):
-    """One dredd test."""
+    """One dredd test; ``folder`` gets its files, unless it is None."""
 
-    def __init__(self, *, case: Case, **keywords: object) -> None:
+    def __init__(self, *, case: Case, folder: Path | None, **keywords: object) -> None:
         super().__init__(**keywords)  # type: ignore[arg-type]  # the keywords are those of from_parent
-        self.case = case
+        self.case, self.folder = case, folder
 
     def runtest(self) -> None:
         """Run the test; raise DreddFailure if it fails."""
-        keep = self.config.getoption("--dredd-keep")
-        folder = None if keep is None else Path(keep) / self.name
-        result = run_case(self.case, folder, not self.config.getoption("--dredd-no-litert"))
+        result = run_case(self.case, self.folder, not self.config.getoption("--dredd-no-litert"))
         for note in result.notes:
             self.add_report_section("call", "dredd", note)
         if result.failures:

@@ -51,7 +51,10 @@ def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition.
 
     It returns None if it holds, else a sentence that says why not, which becomes the refusal.
+    Raise RewriteError if ``method`` is no function.
     """
+    if not callable(method):
+        raise RewriteError(f"@condition: expected a method, got {method!r}")
     method.is_condition = True  # type: ignore[attr-defined]  # read by define
     return method
 

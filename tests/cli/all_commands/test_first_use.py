@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circlekit
@@ -44,8 +45,32 @@ def test_input_model_is_not_overwritten(main: Main, words: list[str], net: Path,
         names = [str(target), str(net)] if words else [str(net), str(target)]
         assert main([*words, *names]) in (1, 255)
         said = capsys.readouterr().err
-        assert said.endswith(f": {target} is the input model; choose another file to write\n")
+        assert said.endswith(f": {target} is an input; choose another file to write\n")
         assert net.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "circlekit calibrate net.circle data.npz --inputs data.npz",
+        "circlekit run net.circle --inputs data.npz -o data.npz",
+        "circlekit run-all O1 . -o out --json net.circle",
+        "dredd net.ck --junit net.ck",
+        "fme-detect --input net.circle --output net.circle",
+        "fm-equalize -i net.circle -o out.circle -f net.circle",
+        "fm-equalize -i net.circle -o out.circle -d data.npz -f data.npz",
+        "circle-operator net.circle --output_path net.circle",
+        "one-init -i net.tflite -o net.tflite",
+    ],
+)
+def test_no_output_overwrites_an_input(words: str, net: Path) -> None:
+    np.savez(net.with_name("data.npz"), x=np.zeros((1, 2), np.float32))
+    net.with_name("net.tflite").write_bytes(net.read_bytes())
+    before = {path: path.read_bytes() for path in net.parent.iterdir()}
+    done = call_command(*words.split(), cwd=net.parent)
+    assert "is an input; choose another file to write\n" in done.stderr
+    assert done.returncode not in (0, 2)
+    assert {path: path.read_bytes() for path in net.parent.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -70,7 +95,7 @@ def test_target_of_circle_reduce_is_checked_before_the_search(net: Path, capsys:
 def test_the_result_of_circle_reduce_does_not_replace_its_input(net: Path, capsys: Output) -> None:
     before = net.read_bytes()
     assert circle_reduce.main([str(net), "-o", str(net), "--", "true"]) == 1
-    assert "is the input model" in capsys.readouterr().err
+    assert "is an input" in capsys.readouterr().err
     assert net.read_bytes() == before
 
 

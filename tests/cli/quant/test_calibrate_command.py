@@ -223,13 +223,15 @@ def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.Captu
         ("in.circle out.json --inputs a.npz --seed 1", 2, "--seed needs --random"),
         ("in.circle out.circle --random 1 --resume", 2, "--resume needs"),
         ("in.circle out.txt --random 1", 2, "expected the extension .json or .npz"),
-        ("in.circle in.circle --random 1", 1, "is the input model"),
+        ("in.circle in.circle --random 1", 1, "is an input"),
         ("in.circle no/out.json --random 1", 1, "does not exist"),
         ("in.circle out.json --inputs empty.txt", 1, "a line for each sample, got an empty file"),
         ("in.circle out.json --inputs three.txt", 1, "one for each of 2 inputs, got 3"),
         ("in.circle out.json --inputs short.txt", 1, "in line 1 of short.txt"),
         ("in.circle out.json --inputs nan.npz", 1, "%x has NaN in 1 of 3 elements"),
         ("int.circle out.json --random 1", 1, "no float tensor"),
+        ("in.circle out.json --random 1 --scheduler nowhere", 1, "Dask"),
+        ("in.circle out.json --random 1 --dask nowhere", 1, "Dask"),
     ],
 )
 def test_calibrate_refuses(

@@ -62,6 +62,12 @@ def test_notes_stand_below_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_line_break_in_a_name_is_escaped(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "two\nlines.ck").write_text(MODEL)
+    assert main([str(tmp_path), "--no-litert", "--all"]) == 0
+    assert "  two\\nlines\n" in capsys.readouterr().out
+
+
 def test_failure_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
     (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS remove_deed)\n")
     assert main([str(folder / "a.lst"), "--no-litert"]) == 1

@@ -105,6 +105,21 @@ def test_embedding_lookup_sparse(combiner: CombinerType, rank: int) -> None:
     check(op, weights, table)
 
 
+def test_embedding_lookup_sparse_of_unsorted_buckets() -> None:
+    """LiteRT sums them, too; the other combiners would divide a bucket twice there."""
+    table, weights = data("f4", 5, 2), np.array([1, 2, -4, 0.5], np.float32)
+    operands = (
+        ints([1, 3, 0, 1]),
+        ints([[2, 0], [0, 0], [2, 1], [1, 0]]),
+        ints([4, 2]),
+        var(weights),
+        var(table),
+    )
+    check(EmbeddingLookupSparse(*operands, combiner=CombinerType.SUM), weights, table)
+    with pytest.raises(ModelError, match="expected indices sorted by bucket, got unsorted ones"):
+        kernel_results(EmbeddingLookupSparse(*operands, combiner=CombinerType.MEAN), [weights, table])
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 def test_hashtable_lookup(dtype: str) -> None:
     lookup, keys = np.array([1234, -292, -11, 0], np.int32), np.array([-11, 0, 1234], np.int32)

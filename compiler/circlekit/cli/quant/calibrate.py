@@ -10,6 +10,7 @@ from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
+    add_scheduler,
     argument_type,
     count,
     output_of,
@@ -61,7 +62,7 @@ def _declare(parser: Parser) -> None:
         metavar="N",
         help="processes that run samples (default: 1, or one per CPU for long work)",
     )
-    parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
+    add_scheduler(parser, "--dask")
     parser.add_switch(
         "--channels",
         help="also write statistics per index of the last axis, if its size is known",
@@ -121,7 +122,7 @@ def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Cali
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
     else:
         samples = RandomSamples(model, arguments.random, arguments.seed or 0)
-    with connected(arguments.dask) as client:
+    with connected(arguments.scheduler) as client:
         return collect(
             model,
             samples,

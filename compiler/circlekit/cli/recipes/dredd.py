@@ -16,7 +16,7 @@ from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.progress_line import results_in_order
-from circlekit.cli.output.terminal import paragraph
+from circlekit.cli.output.terminal import paragraph, printable
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
 from circlekit.errors import counted
@@ -134,7 +134,7 @@ def _row(result: Result) -> tuple[str, ...]:
         str(result.rules or ""),
         str(result.compared or ""),
         str(result.litert or ""),
-        result.name,
+        printable(result.name, ""),
     )
 
 

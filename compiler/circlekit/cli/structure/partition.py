@@ -16,8 +16,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, count, 
 from circlekit.cli.command import Command, OneCodes
 from circlekit.equivalence.data_files.tensor_files import check_folder, read_raw, write_raw
 from circlekit.errors import EquivalenceError, ModelError, counted
-from circlekit.io.file_map import translated
-from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.file_writer import made_folders, write_file
 from circlekit.ir.tensor import same_array
 from circlekit.ir.text.columns import format_columns
 from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
@@ -96,9 +95,8 @@ def _partition(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     folder = check_folder(arguments.output)
     divided = partition(model, table, arguments.fewest)
-    with translated(folder, "made"):
-        folder.mkdir(exist_ok=True)
-    connection = save_parts(divided, folder, Path(arguments.model).name)
+    with made_folders(folder):
+        connection = save_parts(divided, folder, Path(arguments.model).name)
     rows: list[tuple[object, ...]] = [("file", "operators", "inputs", "outputs")]
     for part, file in zip(divided.parts, connection.parts, strict=True):
         graph = part.model.main

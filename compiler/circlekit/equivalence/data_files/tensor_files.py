@@ -138,8 +138,8 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
     Nothing is created.
     """
-    path = Path(folder)
-    with translated(path, "written"):
+    with translated(folder, "written"):
+        path = Path(folder)
         if path.exists() and not path.is_dir():
             raise FileError(f"{path}: expected a directory to write into, got a file")
         require_directory(path)

@@ -213,6 +213,26 @@ def _counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
             report.advance(len(part))
 
 
+@contextlib.contextmanager
+def made_folders(*folders: Path) -> Iterator[None]:
+    """Return a context in which ``folders`` exist; those that it made and that stay empty are removed again.
+
+    Missing parents are made, too.  Raise FileError for a folder that cannot be made.
+    """
+    made: list[Path] = []
+    try:
+        for folder in folders:
+            with translated(folder, "made"):
+                for path in reversed([p for p in (folder, *folder.parents) if not p.is_dir()]):
+                    path.mkdir(exist_ok=True)
+                    made.append(path)
+        yield
+    finally:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):  # it is not empty
+                path.rmdir()
+
+
 def require_directory(path: Path) -> None:
     """Raise FileError if the directory in which ``path`` lies does not exist."""
     if not path.absolute().parent.is_dir():

@@ -80,8 +80,8 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
     The buckets have the shape ``dense_shape[:-1]``; the result is [*buckets, *value.shape[1:]].  For each i,
     row ``ids[i]`` of ``value``, times ``weights[i]``, is added to the bucket ``indices[i, :-1]``.
-    ``indices`` [n, rank] must be sorted by bucket.  The combiner MEAN divides a sum by the sum of its
-    weights, SQRTN by the square root of the sum of their squares.
+    The combiner MEAN divides a sum by the sum of its weights, SQRTN by the square root of the sum of their
+    squares; for these two, ``indices`` [n, rank] must be sorted by bucket.
     """
 
     ids = operand(i32)
@@ -105,7 +105,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         strides = np.cumprod([1, *buckets[:0:-1]])[::-1]  # of the array of buckets: [3,1] for (2, 3)
         bucket = indices[:, :-1].astype(np.int64) @ strides[: indices.shape[1] - 1]
         require_in_range(self, bucket, rows)
-        if np.any(np.diff(bucket) < 0):
+        if self.combiner is not CombinerType.SUM and np.any(np.diff(bucket) < 0):
             raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected indices sorted by bucket, got unsorted ones")
         out = np.zeros((rows, *value.shape[1:]), value.dtype)
         column = (-1,) + (1,) * (value.ndim - 1)  # the shape of one number for each row of ``value``

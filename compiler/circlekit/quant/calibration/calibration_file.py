@@ -43,7 +43,9 @@ DOCUMENT = "calibration"
 
 
 def check_path(path: FilePath) -> None:
-    """Raise FileError unless the extension is one of SUFFIXES."""
+    """Raise FileError unless ``path`` is a path with one of SUFFIXES as its extension."""
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"expected a path, got {type(path).__name__}")
     if Path(path).suffix.lower() not in SUFFIXES:
         raise FileError(f"{os.fspath(path)}: expected the extension .json or .npz for a calibration")
 

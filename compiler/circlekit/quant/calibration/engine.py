@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.errors import UnsupportedError, check_name, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.interpreter_engine import InterpreterEngine
@@ -38,6 +38,7 @@ def make_engine(name: str, model: Model, selection: Selection) -> Engine:
     ``selection``: the tensors that get statistics per channel or a histogram.
     Raise UnsupportedError for an unknown name, or if the engine cannot run the model.
     """
+    check_name("an engine", name)
     if name not in ENGINES:
         known = did_you_mean(name, ENGINES) or f"; expected {' or '.join(ENGINES)}"
         raise UnsupportedError(f"no engine is named {name!r}{known}")

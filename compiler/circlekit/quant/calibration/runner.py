@@ -54,9 +54,9 @@ class Runner:
             return
         engine = make_engine(self.engine, model, selection)
         processes = usable_processors() if self.processes is None else self.processes
-        processes = min(processes, 1) if is_ordered else processes
-        if processes < 1:
-            raise UnsupportedError(f"expected at least 1 process, got {processes}")
+        if not isinstance(processes, int) or processes < 1:
+            raise UnsupportedError(f"expected at least 1 process, got {processes!r}")
+        processes = 1 if is_ordered else processes
         if self.processes is None or processes == 1:
             start = time.monotonic()
             for job in jobs:

@@ -56,7 +56,8 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
                 sample.attrs["desc"] = ",".join(Path(path).name for path in paths)
         os.replace(temporary, output)  # noqa: PTH105  # both are strings
     except OSError as error:
-        raise DriverError(type(error).__name__, f"{output} cannot be written: {error}") from None
+        reason = os.strerror(error.errno) if error.errno else error  # the text of h5py's error has many lines
+        raise DriverError(type(error).__name__, f"{output} cannot be written: {reason}") from None
     finally:
         Path(temporary).unlink(missing_ok=True)
     return len(samples)

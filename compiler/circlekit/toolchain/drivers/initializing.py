@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from circlekit.api.models import check_apart
 from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation, version_text
 from circlekit.toolchain.drivers.backends import run_program
@@ -32,6 +33,9 @@ def _check(values: Values) -> None:
         raise UsageFault(f"the following arguments are required: --{LAYOUT}")
     if _model_type(values) not in TYPES:
         raise UsageFault('following file extensions are supported: ".onnx" ".tflite"')
+    if "backend" in values and len(str(values["input_path"]).split()) != 1:
+        path = values["input_path"]
+        raise UsageFault(f"expected a path without spaces, at which one-codegen splits words, got {path!r}")
 
 
 def _model_type(values: Values) -> str:
@@ -80,6 +84,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
     path = Path(str(values["output_path"]))
+    check_apart(str(values["input_path"]), path)
     write_file(path, [configuration_text(values).encode()])
     if "backend" in values:
         run_program(session, f"{values['backend']}-init", invocation.backend_words)

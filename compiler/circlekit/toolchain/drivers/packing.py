@@ -11,14 +11,14 @@ numbers from 0: ``1:0:2`` is input or output 2 of the main graph of the second m
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from circlekit.errors import FileError, counted
+from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
-from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.file_writer import made_folders, write_file
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kind, Option, StepFailed
 from circlekit.toolchain.session import Session
@@ -56,13 +56,13 @@ def pack(
     }
     package = folder / name
     try:
-        (package / "metadata").mkdir(parents=True, exist_ok=True)
-        for path in models:
-            shutil.copy2(path, package)
-        for path in configs:
-            shutil.copy2(path, package / "metadata")
-        write_file(package / "metadata/MANIFEST", [f"{json.dumps(manifest, indent=2)}\n".encode()])
-    except (FileError, OSError) as error:
+        with made_folders(package / "metadata"):
+            for path in models:
+                write_file(package / path.name, [map_file(path)])
+            for path in configs:
+                write_file(package / "metadata" / path.name, [map_file(path)])
+            write_file(package / "metadata/MANIFEST", [f"{json.dumps(manifest, indent=2)}\n".encode()])
+    except FileError as error:
         raise DriverError("error", f"{package} cannot be written: {error}") from None
     return package
 
