@@ -108,6 +108,21 @@ def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
         check_shapes(model)
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("FullyConnected(%x, 2.0) : f32[2,4]", "weights"),  # a constant is a scalar
+        ("Neg(%x) : i32[2]", "%y is i32, its operator infers f32"),
+        ("Add(%x, [1.0, 2.0]) : f32[5]", None),
+    ],
+)
+def test_a_rule_that_an_unknown_rank_breaks_too_is_broken(call: str, sentence: str | None) -> None:
+    (op,) = parse_model(graph_text(f"%y = {call}", inputs="%x: f32[]")).main
+    assert (misfit(op) is None) if sentence is None else sentence in (misfit(op) or "")
+    assert op.inputs[0] is not None
+    assert op.inputs[0].shape == ()
+
+
 def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
     """[] becomes the inferred shape of a result, and an unknown rank if an operator refuses a scalar."""
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")

@@ -32,8 +32,8 @@ def infer_shapes(model: Model) -> int:
 def check_shapes(model: Model) -> None:
     """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 
-    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an operand or result of
-    the operator is not constant and has the shape [], which may stand for an unknown rank.
+    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an unknown rank would
+    end it, and the shape [] of an operand or result that is not constant may stand for an unknown rank.
     """
     for op in model.ops():
         with _placed(op, model):
@@ -59,17 +59,27 @@ def callees_first(model: Model) -> list[Graph]:
 def check_op(op: Op) -> None:
     """Check the operands and results of ``op`` by its shape rule.
 
-    Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results, unless
-    one of these values is not constant and has the shape [], which may stand for an unknown rank.  Raise
-    UnsupportedError if there is no shape rule.
+    Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results.  The
+    shape [] of a value that is not constant may stand for an unknown rank, so that the rule must reject both.
+    Raise UnsupportedError if there is no shape rule.
     """
     try:
         _merged_shapes(op)
     except UnsupportedError:
         raise
     except CirclekitError:
-        if not any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+        unranked = [v for v in (*op.inputs, *op.results) if v is not None and _may_be_unranked(v)]
+        if not unranked:
             raise
+    else:
+        return
+    try:
+        for value in unranked:
+            value.shape = None
+        _merged_shapes(op)
+    finally:
+        for value in unranked:
+            value.shape = ()
 
 
 def misfit(op: Op) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import known_dims
 from circlekit.ops.movement.shape import Reshape
@@ -116,6 +117,8 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
             changed = "rank" if value.rank != first.rank else "shape"
             return f"%{value.name}: is broadcast to another {changed}"
     for value, source in zip(region.starts, sources, strict=True):
+        if value.producer is not None and (sentence := misfit(value.producer)) is not None:
+            return f"%{value.name}: {sentence}"
         if source.shape is None:
             return f"%{source.name}: has an unknown rank"
         if source.is_variable:
