@@ -85,6 +85,10 @@ BROKEN = {
     "optimize_layout": """
         %t = Transpose(%x, [1,0])
         %y = Transpose(%t, [1,0]) : f32[2]""",
+    "convert_nchw_to_nhwc (concatenation)": """
+        %i = Reshape(%x, [1,1,2,4])
+        %c = Concatenation(%i, %i) {axis: -1} : f32[1,1]
+        %y = Neg(%c)""",
     "remove_reshape_around_unaryop": """
         %r = Reshape(%x, [3,2]) : f32[3,2]
         %a = Add(%r, [[1.0],[2.0],[3.0]])
