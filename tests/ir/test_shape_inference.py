@@ -150,9 +150,12 @@ def test_what_fits_no_rank_is_refused() -> None:
         ("Relu(%x) : f32[1,4]", None),
         ("Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator infers [1,4]"),
         ('Opaque(%x) {code: "CUSTOM", custom_code: "any"} : f32[9]', None),  # it has no shape rule
+        ("Transpose(%x, %x) : f32[4,1]", "perm %x is f32, expected i32 or i64"),
     ],
 )
-def test_an_operator_fits_if_it_breaks_no_shape_rule(call: str, sentence: str | None) -> None:
+def test_an_operator_fits_if_it_breaks_neither_its_shape_rule_nor_its_declaration(
+    call: str, sentence: str | None
+) -> None:
     (op,) = parse_model(graph_text(f"%y = {call}")).main
     assert misfit(op) == sentence
     assert fits(op) == (sentence is None)

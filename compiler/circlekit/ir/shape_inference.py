@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import place
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Shape, TensorType, Value, format_shape
+from circlekit.ir.verifier import operand_faults
 
 
 def infer_shapes(model: Model) -> int:
@@ -83,7 +84,14 @@ def check_op(op: Op) -> None:
 
 
 def misfit(op: Op) -> str | None:
-    """Return why ``check_op`` rejects the operator; None if it does not, or if there is no shape rule."""
+    """Return how ``op`` differs from its declaration, or why ``check_op`` rejects it; else None.
+
+    Return None also if there is no declaration, or no shape rule.
+    """
+    if isinstance(op, OpaqueOp):
+        return None
+    if (fault := next(operand_faults(op), None)) is not None:
+        return fault
     try:
         check_op(op)
     except UnsupportedError:
@@ -94,7 +102,7 @@ def misfit(op: Op) -> str | None:
 
 
 def fits(op: Op) -> bool:
-    """Return whether ``check_op`` accepts the operator; True if it has no shape rule."""
+    """Return whether ``misfit`` finds nothing wrong with ``op``."""
     return misfit(op) is None
 
 

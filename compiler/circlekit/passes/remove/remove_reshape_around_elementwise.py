@@ -110,6 +110,9 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
         return why
     if {-1, 0} <= {*(last.requested_shape() or ())}:
         return f"%{last.output.name}: its shape has -1 beside 0, which depends on the shape of its operand"
+    for op in (*region.ops, *(v.producer for v in region.starts if v.producer is not None)):
+        if (why := misfit(op)) is not None:
+            return f"%{op.output.name}: {why}"
     for value in region.inside:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
@@ -117,8 +120,6 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
             changed = "rank" if value.rank != first.rank else "shape"
             return f"%{value.name}: is broadcast to another {changed}"
     for value, source in zip(region.starts, sources, strict=True):
-        if value.producer is not None and (sentence := misfit(value.producer)) is not None:
-            return f"%{value.name}: {sentence}"
         if source.shape is None:
             return f"%{source.name}: has an unknown rank"
         if source.is_variable:
