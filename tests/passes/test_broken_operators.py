@@ -57,6 +57,16 @@ BROKEN = {
         %r = Reshape(%f, [2,2,3])
         %t = Transpose(%r, [0,2,1])
         %y = Reshape(%t, [2,6])""",
+    "merge_data_movement (perm)": """
+        %t = Transpose(%x, [1,0])
+        %s = Transpose(%t, [-7,0]) : f32[4,2]
+        %y = Add(%s, %t)""",
+    "substitute_padv2_to_pad": """
+        %i = Reshape(%x, [1,2,4,1])
+        %r = Relu(%i)
+        %p = PadV2(%r, [[0,0],[1,0],[0,0],[0,0]], -1.0)
+        %t = Transpose(%p, [0,-7,1,3]) : f32[1,4,3,1]
+        %y = MaxPool2D(%t) {filter_width: 2}""",
     "order_channels": """
         %w = const f32[] 1.0
         %v = const f32[8,4] gaussian(0, 1)
