@@ -85,8 +85,9 @@ def _described(user: Op, perm: Perm | None) -> str:
     name = short_op(user)
     if perm is None:
         return name
-    can_move = user.output.rank == len(perm) and not isinstance(changes_of(user, [], perm), str)
-    return name if can_move and user.layout_operands else f"{name}, which works only in its own layout"
+    fits_perm = bool(user.layout_operands) and user.output.rank == len(perm)
+    can_move = fits_perm and not isinstance(changes_of(user, [], perm), str)
+    return name if can_move else f"{name}, which works only in its own layout"
 
 
 def _listed(items: Iterable[str]) -> str:
