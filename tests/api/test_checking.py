@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import circlekit
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.targets.target import Target
 from tests.targets.toy import toy
 
@@ -113,3 +113,15 @@ def test_each_of_several_targets_is_checked() -> None:
     assert [finding.target for finding in found] == ["tflm"]  # luci, ONE's interpreter, has the kernel
     with pytest.raises(UnsupportedError, match="no target is named onnx"):
         circlekit.check(circlekit.parse(LRN), "luci,onnx")
+
+
+def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr("circlekit.api.checking.with_remedies", fails)
+    model = circlekit.parse(HARD_SWISH.replace("Tanh(%x)", "Tanh(%x) : f32[2]"))
+    with pytest.raises(ModelError, match="the passes failed on an invalid model: %a has shape"):
+        circlekit.check(model)

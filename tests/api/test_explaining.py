@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import circlekit
+from circlekit.errors import ModelError
 from circlekit.rewrite.base import PASSES, Context, Pass
 
 NET = "graph main(%x: f32[2,3]) -> %y {\n  %y = Relu(%x)\n}"
@@ -38,3 +39,23 @@ def test_the_format_is_that_of_the_model_if_none_is_given(
     circlekit.explain_op(model, "RELU", **arguments)
     assert set(seen) == {format or own}
     assert model.format == own
+
+
+def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Fails(Pass):
+        """Rely on a rule that the model breaks."""
+
+        def run(self, model: circlekit.Model, context: Context) -> int:
+            raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr(Fails, "name", "fails")
+    monkeypatch.setitem(PASSES, "fails", Fails)
+    model = circlekit.parse(NET.replace("Relu(%x)", "Relu(%x) : f32[2]"))
+    for explain in (lambda: circlekit.explain(model, "fails"), lambda: circlekit.explain_op(model, "%y")):
+        with pytest.raises(ModelError, match="the passes failed on an invalid model: %y has shape"):
+            explain()
+    valid = circlekit.parse(NET)
+    with pytest.raises(IndexError):
+        circlekit.explain(valid, "fails")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import LimitError
+from circlekit.errors import LimitError, ShapeError
 from circlekit.interp.execution_plan import ResultMemory, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
@@ -78,11 +78,14 @@ def test_sizes_that_depend_on_operands() -> None:
         ResultMemory(op).check(operands)
 
 
-def test_operands_that_the_shape_rule_rejects_are_left_to_the_kernel() -> None:
+def test_operands_that_the_shape_rule_rejects_are_rejected() -> None:
+    """The kernel of FILL takes a value of shape [1], so it would exceed the limit without a check."""
     x = Value("x", f32, (3,))
     op = Slice(x, Value("b", i32, (1,)), Value("s", i32, (1,)))
-    with limited(1):
+    with limited(1), pytest.raises(ShapeError, match="a slice of size 7 at 7 exceeds a dimension of 3"):
         ResultMemory(op).check([np.ones(3, np.float32), *[np.array([7], np.int32)] * 2])
+    with limited(1), pytest.raises(ShapeError, match="scalar"):
+        ResultMemory(fill()).check([np.array([4, 5], np.int32), np.ones(1, np.float32)])
 
 
 def test_absent_operands_stay_absent_and_no_uses_are_added() -> None:

@@ -108,6 +108,21 @@ def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
         check_shapes(model)
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("FullyConnected(%x, 2.0) : f32[2,4]", "weights"),  # a constant is a scalar
+        ("Neg(%x) : i32[2]", "%y is i32, its operator infers f32"),
+        ("Add(%x, [1.0, 2.0]) : f32[5]", None),
+    ],
+)
+def test_a_rule_that_an_unknown_rank_breaks_too_is_broken(call: str, sentence: str | None) -> None:
+    (op,) = parse_model(graph_text(f"%y = {call}", inputs="%x: f32[]")).main
+    assert (misfit(op) is None) if sentence is None else sentence in (misfit(op) or "")
+    assert op.inputs[0] is not None
+    assert op.inputs[0].shape == ()
+
+
 def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
     """[] becomes the inferred shape of a result, and an unknown rank if an operator refuses a scalar."""
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
@@ -135,9 +150,12 @@ def test_what_fits_no_rank_is_refused() -> None:
         ("Relu(%x) : f32[1,4]", None),
         ("Relu(%x) : f32[1,5]", "%y has shape [1,5], its operator infers [1,4]"),
         ('Opaque(%x) {code: "CUSTOM", custom_code: "any"} : f32[9]', None),  # it has no shape rule
+        ("Transpose(%x, %x) : f32[4,1]", "perm %x is f32, expected i32 or i64"),
     ],
 )
-def test_an_operator_fits_if_it_breaks_no_shape_rule(call: str, sentence: str | None) -> None:
+def test_an_operator_fits_if_it_breaks_neither_its_shape_rule_nor_its_declaration(
+    call: str, sentence: str | None
+) -> None:
     (op,) = parse_model(graph_text(f"%y = {call}")).main
     assert misfit(op) == sentence
     assert fits(op) == (sentence is None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from circlekit.api.remedy_options import with_other_remedies
+from circlekit.api.structure_checks import blaming_model
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine.remedies import with_remedies
 from circlekit.targets.target_choice import TargetChoice, choose_targets
@@ -20,11 +21,14 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     the operator; this was tried on a copy of ``model``.  If none of these helps, the remedy always says what
     to export instead.  It also names what may help: known shapes, a scheme of ``quantize`` in which the
     target has the operator, or another runtime that runs the operator.
-    Raise UnsupportedError for an unknown target.
+    Raise UnsupportedError for an unknown target, ModelError if a conversion or pass fails on a model that
+    breaks a structural or shape rule.
     """
     check_model(model)
     findings: list[Finding] = []
-    for chosen in choose_targets(target, model.format):
-        found = with_remedies(model, chosen, find_unsupported(model, chosen))  # conversions and passes
-        findings += with_other_remedies(model, chosen, found)
+    targets = choose_targets(target, model.format)
+    with blaming_model(model, str(model.source)):
+        for chosen in targets:
+            found = with_remedies(model, chosen, find_unsupported(model, chosen))  # conversions and passes
+            findings += with_other_remedies(model, chosen, found)
     return findings

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circlekit.api.options import with_records
+from circlekit.api.structure_checks import blaming_model
 from circlekit.io.write.save import check_format
 from circlekit.ir.graph import Model, check_model
 from circlekit.passes.engine import explain as engine
@@ -29,13 +30,15 @@ def explain(
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
     Raise RewriteError for an unknown pass or a wrong setting, UnsupportedError for an unknown format or
-    target.
+    target, ModelError if a pass fails on a model that breaks a structural or shape rule.
     """
     check_model(model)
     format = format or model.format
     check_format(format)
     values = with_records(checked_settings(settings or {}))
-    return engine.explain_passes(model, passes, format, values, targets=choose_targets(target, format))
+    targets = choose_targets(target, format)
+    with blaming_model(model, str(model.source)):
+        return engine.explain_passes(model, passes, format, values, targets=targets)
 
 
 def explain_op(
@@ -51,11 +54,14 @@ def explain_op(
     a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
     Return [] if circlekit declares the operator ``which``, but the model has none.  Raise ModelError if
-    ``which`` is neither a declared operator nor in the model, RewriteError for a wrong setting,
-    UnsupportedError for an unknown format or target.
+    ``which`` is neither a declared operator nor in the model, or if a pass fails on a model that breaks a
+    structural or shape rule; RewriteError for a wrong setting, UnsupportedError for an unknown format or
+    target.
     """
     check_model(model)
     format = format or model.format
     check_format(format)
     values = with_records(checked_settings(settings or {}))
-    return engine.explain_op(model, which, format, values, targets=choose_targets(target, format))
+    targets = choose_targets(target, format)
+    with blaming_model(model, str(model.source)):
+        return engine.explain_op(model, which, format, values, targets=targets)

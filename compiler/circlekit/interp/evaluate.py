@@ -57,10 +57,11 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
-    Raise UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
-    ShapeError if a result does not have its declared type, LimitError if the results would exceed the memory
-    limit or memory runs out.  Of the exceptions of a registered kernel, ValueError, IndexError and
-    ArithmeticError become ModelError, MemoryError becomes LimitError; others, such as TypeError, pass.
+    Raise UnsupportedError if ``op`` has no kernel for these operands, ModelError if its shape rule or its
+    kernel rejects them, ShapeError if a result does not have its declared type, LimitError if the results
+    would exceed the memory limit or memory runs out.  Of the exceptions of a registered kernel, ValueError,
+    IndexError and ArithmeticError become ModelError, MemoryError becomes LimitError; others, such as
+    TypeError, pass.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.fast import FastKernel, prepare
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
@@ -44,7 +45,8 @@ class ResultMemory:
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
         """Raise LimitError if the results for ``operands`` plus ``held_bytes`` exceed the memory limit.
 
-        ``held_bytes``: the memory that earlier results of the same run hold.
+        ``held_bytes``: the memory that earlier results of the same run hold.  Raise ModelError, mostly
+        ShapeError, if the shape rule rejects ``operands``.
         """
         size = self.static_bytes
         if size is None:
@@ -54,7 +56,8 @@ class ResultMemory:
                 self._shapes, self._shaped_bytes = shapes, _total_bytes(types)
             size = self._shaped_bytes
         if size is None:  # the shapes of the results depend on elements of the operands
-            size = _total_bytes(_inferred_types(with_operands(self.op, operands, constant=True)))
+            with suppress(UnsupportedError):  # no shape rule
+                size = _total_bytes(with_operands(self.op, operands, constant=True).inferred())
         if size is not None:
             need_memory(held_bytes + size, lambda: self._described(operands, held_bytes))
 
@@ -89,7 +92,7 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 def _inferred_types(op: Op) -> Sequence[TensorType]:
     """Return the result types by the shape rule of ``op``.
 
-    Return () if the rule rejects the operands: the kernel will reject them too, and report the error.
+    Return () if the rule rejects the operands, or if there is none.
     """
     try:
         return op.inferred()

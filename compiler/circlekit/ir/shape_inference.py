@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.location import place
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Shape, TensorType, Value, format_shape
+from circlekit.ir.verifier import operand_faults
 
 
 def infer_shapes(model: Model) -> int:
@@ -32,8 +33,8 @@ def infer_shapes(model: Model) -> int:
 def check_shapes(model: Model) -> None:
     """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 
-    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an operand or result of
-    the operator is not constant and has the shape [], which may stand for an unknown rank.
+    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an unknown rank would
+    end it, and the shape [] of an operand or result that is not constant may stand for an unknown rank.
     """
     for op in model.ops():
         with _placed(op, model):
@@ -59,21 +60,38 @@ def callees_first(model: Model) -> list[Graph]:
 def check_op(op: Op) -> None:
     """Check the operands and results of ``op`` by its shape rule.
 
-    Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results, unless
-    one of these values is not constant and has the shape [], which may stand for an unknown rank.  Raise
-    UnsupportedError if there is no shape rule.
+    Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results.  The
+    shape [] of a value that is not constant may stand for an unknown rank, so that the rule must reject both.
+    Raise UnsupportedError if there is no shape rule.
     """
     try:
         _merged_shapes(op)
     except UnsupportedError:
         raise
     except CirclekitError:
-        if not any(_may_be_unranked(v) for v in (*op.inputs, *op.results)):
+        unranked = [v for v in (*op.inputs, *op.results) if v is not None and _may_be_unranked(v)]
+        if not unranked:
             raise
+    else:
+        return
+    try:
+        for value in unranked:
+            value.shape = None
+        _merged_shapes(op)
+    finally:
+        for value in unranked:
+            value.shape = ()
 
 
 def misfit(op: Op) -> str | None:
-    """Return why ``check_op`` rejects the operator; None if it does not, or if there is no shape rule."""
+    """Return how ``op`` differs from its declaration, or why ``check_op`` rejects it; else None.
+
+    Return None also if there is no declaration, or no shape rule.
+    """
+    if isinstance(op, OpaqueOp):
+        return None
+    if (fault := next(operand_faults(op), None)) is not None:
+        return fault
     try:
         check_op(op)
     except UnsupportedError:
@@ -84,7 +102,7 @@ def misfit(op: Op) -> str | None:
 
 
 def fits(op: Op) -> bool:
-    """Return whether ``check_op`` accepts the operator; True if it has no shape rule."""
+    """Return whether ``misfit`` finds nothing wrong with ``op``."""
     return misfit(op) is None
 
 

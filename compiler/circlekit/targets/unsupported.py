@@ -47,7 +47,10 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The names of graph and result.  They stay the same when passes change the index."""
+        """The names of graph and result.  They stay the same when passes change the index.
+
+        All operators of a graph without results have one place.
+        """
         return self.graph, self.result
 
     def document(self) -> dict[str, Any]:

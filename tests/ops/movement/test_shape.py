@@ -169,6 +169,8 @@ def test_range(case: tuple[float, float, float], dtype: str) -> None:
 def test_an_endless_range_is_refused() -> None:
     with pytest.raises(ShapeError, match="a range from 0 to 5 by -1 never reaches its limit"):
         Range(ints(0), ints(5), ints(-1))
+    with pytest.raises(ShapeError, match=r"expected limit of rank 0, got shape \[1\]"):
+        Range(ints(0), ints([5]), ints(1))
     assert Range(Value("a", i32, ()), ints(5), ints(-1)).output.shape == (None,)
 
 

@@ -97,6 +97,14 @@ def test_unknown_dimensions() -> None:
             r"input: expected a batch axis and 1 spatial axis, got shape \[4\]",
         ),
         (
+            lambda x: BatchToSpaceND(x, ints([1, 2]), ints([0, 0, 0, 0])),
+            r"expected crops of rank 2, got shape \[4\]",
+        ),
+        (
+            lambda x: SpaceToBatchND(x, ints([[1, 2]]), ints([[0, 0], [0, 0]])),
+            r"expected block_shape of rank 1, got shape \[1,2\]",
+        ),
+        (
             lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),
             r"expected input of rank 4, got shape \[3\]",
         ),

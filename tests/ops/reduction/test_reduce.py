@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64
+from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Mean, ReduceMax, Sum
@@ -54,9 +56,11 @@ def test_integers_wrap(code: str) -> None:
 def test_a_scalar_is_reduced_to_itself(code: str, axes: Any) -> None:
     x, result = np.array(3, np.float32), Value("y", f32, ())
     op = REGISTRY[code](var(x), ints(axes), keep_dims=True, results=[result])
-    (ours,), (theirs,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
-    assert ours == theirs
-    assert ours.shape == theirs.shape == ()
+    graph = graph_of(op)
+    (ours,), (theirs,) = kernel_results(op, [x]), run_litert(graph, [x])
+    (run,) = Interpreter(Model([graph])).run([x])
+    assert ours == theirs == run
+    assert ours.shape == theirs.shape == run.shape == ()
 
 
 @pytest.mark.parametrize("code", ["SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"])

@@ -61,6 +61,17 @@ def test_operator_with_side_effects_stays() -> None:
     ]
 
 
+def test_operator_without_results_stays() -> None:
+    model = parse_model(
+        'graph main(%x: f32[2]) -> %y { %y = Neg(%x) Opaque(%x) {code: "CUSTOM", custom_code: "FlexAssert"} }'
+    )
+    context = Context(refusals=[])
+    assert RemoveDead().run(model, context) == 0
+    assert [r.sentence for r in context.refusals or ()] == [
+        "it has no results, but CUSTOM may have side effects"
+    ]
+
+
 def test_operator_on_a_variable_stays() -> None:
     model = parse_model("graph main(%x: f32[2]) -> %y { %d = Relu([1.0, 2.0]) %y = Neg(%x) }")
     state = model.main.ops[0].inputs[0]

@@ -175,7 +175,11 @@ def test_a_split_moves_past_reshapes_with_one_unknown_size_but_not_with_two() ->
         ("%p = LeakyRelu(%a) {alpha: 0.5} %q = LeakyRelu(%b) {alpha: 0.25}", "%p: the parts are not moved"),
         ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one user, got 2"),
         ("%p = Add(%a, %x) %q = Add(%b, %x)", "%p: the parts are not moved alike"),
-        ("%p = Add(%a, %b) %q = Neg(%p)", "%a: Add %p reads several parts, or does not have one result"),
+        ("%p = Add(%a, %b) %q = Neg(%p)", "%a: Add %p reads several parts"),
+        (
+            "%p, %o = Split(1, %a) {num_splits: 2} %q, %r = Split(1, %b) {num_splits: 2}",
+            "%a: expected one result of Split %p, got 2",
+        ),
     ],
 )
 def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:

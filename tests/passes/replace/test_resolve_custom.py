@@ -268,6 +268,8 @@ def test_max_pool_with_unused_positions() -> None:
         ),
         (pool(places="i16"), "expected f32 data and positions of i32 or i64"),
         (pool("[6,7,3]", "[2,3,3]"), "%y: expected a static [N,H,W,C], got [6,7,3]"),
+        (pool(result="[2,2,4,3]"), "%y: expected shape [2,2,3,3], got [2,2,4,3]"),
+        (pool().replace(": f32[2,2", ": i16[2,2"), "expected f32 data and positions of i32 or i64"),
         (pool().replace("(%x)", "(%x, %x)"), "%y: expected one operand, got 2"),
         (pool().replace("%x: f32", "%x: f16"), "expected f32 data and positions of i32 or i64"),
         (

@@ -27,3 +27,11 @@ def test_values_that_at_most_two_pure_operators_compute_from_constants(body: str
     value = model.main.ops[-1].inputs[1]
     assert value is not None
     assert is_folded(value, 2) is expected
+
+
+def test_values_with_many_paths_to_a_constant() -> None:
+    """200 ** 4 paths lead to the constant."""
+    lines = [f"%v{i + 1} = AddN({', '.join([f'%v{i}'] * 200)})" for i in range(4)]
+    constant = "%v0 = const f32[1] [0.0]"
+    model = parse_model(f"graph main(%x: f32[1]) -> %y {{ {constant} {' '.join(lines)} %y = Add(%x, %v4) }}")
+    assert is_folded(model.main.ops[-2].output)

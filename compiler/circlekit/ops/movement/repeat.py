@@ -18,7 +18,7 @@ from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
     int_list,
     listed_shape,
@@ -134,6 +134,8 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
     def infer(self) -> TensorType:
         require_same_dtype("start", self.start, "limit", self.limit)
         require_same_dtype("start", self.start, "delta", self.delta)
+        for name in ("start", "limit", "delta"):
+            require_rank(getattr(self, name), name, 0)
         start, limit, delta = (plain_data(v) for v in (self.start, self.limit, self.delta))
         if start is None or limit is None or delta is None:
             return TensorType(self.start.dtype, (None,))

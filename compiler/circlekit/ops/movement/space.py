@@ -107,7 +107,10 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
     def infer(self) -> TensorType:
         shape, blocks = self.input.shape, static_int_vector(self.block_shape)
-        edges = static_int_vector(self.inputs[2])  # paddings or crops
+        name = self.operands[2].name  # paddings or crops
+        require_rank(self.block_shape, "block_shape", 1)
+        require_rank(getattr(self, name), name, 2)
+        edges = static_int_vector(getattr(self, name))
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))
         pairs = edge_pairs(blocks, edges)

@@ -76,7 +76,8 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        if not shape and axes:  # a kernel takes a scalar, but the shape [] in a file may mean an unknown rank
+        # a scalar is reduced to itself; but only of a constant does [] in a file not mean an unknown rank
+        if not shape and axes and not self.input.is_const:
             raise ShapeError(f"{self.code}: expected an input of rank 1 or more for the axes {axes}, got []")
         reduced = reduced_axes(axes, len(shape))
         if self.keep_dims:

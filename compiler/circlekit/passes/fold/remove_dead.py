@@ -36,7 +36,8 @@ def _remove_ops(graph: Graph, context: Context) -> int:
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
         if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
-            sentence = f"its results have no use, but {op.code} may have side effects"
+            state = "its results have no use" if op.results else "it has no results"
+            sentence = f"{state}, but {op.code} may have side effects"
             context.refuse(RemoveDead.name, op, sentence)
             continue
         graph.remove(op)

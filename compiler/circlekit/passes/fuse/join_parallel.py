@@ -249,13 +249,16 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return f"%{value.name}: expected one user, got {value.use_count + graph.is_output(value)}"
     users = [value.users[0] for value in parts]
     first = users[0]
-    are_distinct = len(set(users)) == len(users)
     for value, op in zip(parts, users, strict=True):
         if type(op) is not type(first):
             return f"%{value.name}: is read by {short_op(op)}, expected {type(first).__name__}"
-        if not are_distinct or len(op.results) != 1:
-            return f"%{value.name}: {short_op(op)} reads several parts, or does not have one result"
+        if users.count(op) > 1:
+            return f"%{value.name}: {short_op(op)} reads several parts"
+        if len(op.results) != 1:
+            return f"%{value.name}: expected one result of {short_op(op)}, got {len(op.results)}"
         result, other = op.output, first.output
+        if (sentence := misfit(op)) is not None:
+            return f"%{result.name}: {sentence}"
         if result.shape is None:
             return f"%{result.name}: expected a known rank"
         if result.quantization != other.quantization or (

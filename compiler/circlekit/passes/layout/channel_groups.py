@@ -19,6 +19,7 @@ from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
 from circlekit.index_maps.write_back import cut_at_result
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.activation import PRelu
 from circlekit.ops.constant_operands import static_int_vector
@@ -52,9 +53,10 @@ class Channelwise(NamedTuple):
 def channelwise(op: Op) -> Channelwise | None:
     """Return the operands of ``op`` if it computes each of several channels separately; else None.
 
-    Return None also if ``op`` is not pure or has several results, or if the number of channels is not known.
+    Return None also if ``op`` is not pure, has several results or breaks its shape rule, or if the number of
+    channels is not known.
     """
-    if not op.pure or len(op.results) != 1 or not has_known_channels(op.output):
+    if not op.pure or len(op.results) != 1 or not has_known_channels(op.output) or not fits(op):
         return None
     return _channelwise(op) if dims_of(op.output)[-1] > 1 else None
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.shape import Transpose
@@ -89,7 +90,7 @@ def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
     source = op.input
     if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
         return False
-    if static_int_vector(op.axis) is None or source.is_const or source.is_variable:
+    if not fits(op) or static_int_vector(op.axis) is None or source.is_const or source.is_variable:
         return False
     return _channels_last(source) is not None or sides.get(source) == NCHW
 

@@ -9,8 +9,10 @@ from circlekit.index_maps.chains import origins
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Value
+from circlekit.passes.layout.permuted_op import changes_of
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
 NAMED_ENDS = 2
@@ -34,6 +36,8 @@ def route_of(graph: Graph, last: Op) -> str:
 
 def why_no_map(op: Op) -> str:
     """Return why ``op``, which moves data, has no index map (which elements it copies to which places)."""
+    if (fault := misfit(op)) is not None:
+        return fault
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
         return "more than one dimension of its operand or of its result is unknown"
@@ -81,8 +85,9 @@ def _described(user: Op, perm: Perm | None) -> str:
     name = short_op(user)
     if perm is None:
         return name
-    is_fixed = not user.layout_operands or user.output.rank != len(perm) or user.permuted(perm) is None
-    return f"{name}, which works only in its own layout" if is_fixed else name
+    fits_perm = bool(user.layout_operands) and user.output.rank == len(perm)
+    can_move = fits_perm and not isinstance(changes_of(user, [], perm), str)
+    return name if can_move else f"{name}, which works only in its own layout"
 
 
 def _listed(items: Iterable[str]) -> str:

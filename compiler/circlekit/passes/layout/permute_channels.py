@@ -41,7 +41,7 @@ def weights_of(op: Op | None) -> Value | None:
     """
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
-        weights = op.weights
+        weights = op.weights if op.weights.shape else None
     elif isinstance(op, Conv2D | TransposeConv) and op.input.shape and op.filter.shape:
         weights = op.filter if op.input.shape[-1] == op.filter.shape[-1] else None  # without groups
     if weights is None or not weights.is_plain or weights.use_count != 1:

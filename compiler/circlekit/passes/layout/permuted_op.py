@@ -13,6 +13,7 @@ from typing import Any
 
 from circlekit.errors import CirclekitError
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.shape import Transpose
@@ -35,6 +36,8 @@ def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | 
     ``values``: the data.  If ``op`` cannot work on transposed data, return why as a sentence.
     """
     kind = type(op).__name__
+    if (sentence := misfit(op)) is not None:
+        return f"{kind} breaks its shape rule: {sentence}"
     for value in values:
         if not _can_follow(value, perm):
             return f"{kind} has %{value.name}, which cannot be transposed"

@@ -14,6 +14,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.resources.scratch_files import moved_to_file
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
@@ -55,6 +56,8 @@ def _constants(layer: Layer) -> list[Value]:
 def layer_refusal(layer: Layer) -> str | None:
     """Return why the constants of ``layer`` cannot be centered; None if they can."""
     items, result = layer.attribute_items(), layer.output
+    if (sentence := misfit(layer)) is not None:
+        return f"%{result.name}: {sentence}"
     if items.get("act", Activation.NONE) is not Activation.NONE:
         return f"%{result.name}: act is {items['act'].name}, expected NONE"
     if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:

@@ -13,6 +13,7 @@ import numpy as np
 from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import known_dims
 from circlekit.ops.movement.shape import Reshape
@@ -109,6 +110,9 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
         return why
     if {-1, 0} <= {*(last.requested_shape() or ())}:
         return f"%{last.output.name}: its shape has -1 beside 0, which depends on the shape of its operand"
+    for op in (*region.ops, *(v.producer for v in region.starts if v.producer is not None)):
+        if (why := misfit(op)) is not None:
+            return f"%{op.output.name}: {why}"
     for value in region.inside:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"

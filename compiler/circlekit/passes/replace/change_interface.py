@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from circlekit.errors import CirclekitError, RewriteError, did_you_mean
+from circlekit.errors import CirclekitError, RewriteError, ShapeError, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.snapshot import Snapshot
-from circlekit.ir.value import Value
+from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.rewrite.base import Context, Option, Pass, names_of
 
@@ -62,16 +62,24 @@ class DynamicBatchToSingleBatch(Pass):
 
     def run(self, model: Model, context: Context) -> int:
         count, start = 0, Snapshot(model)
-        for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
-            unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
-            for value in unknown:
-                value.shape = (1, *value.known_shape[1:])
-            graph.epoch += bool(unknown)  # counts changes of the graph
-            count += len(unknown)
         try:
+            for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
+                unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
+                for value in unknown:
+                    _set_shape(value, (1, *value.known_shape[1:]))
+                graph.epoch += bool(unknown)  # counts changes of the graph
+                count += len(unknown)
             if count:
                 infer_shapes(model)
-        except CirclekitError:  # an operator cannot have a batch of 1
+        except CirclekitError:  # an input or operator cannot have a batch of 1
             start.restore()
             raise
         return count
+
+
+def _set_shape(value: Value, shape: Shape) -> None:
+    """Set the shape of the input ``value``; raise ShapeError if its quantization does not fit the shape."""
+    fault = None if value.quantization is None else value.quantization.misfit(shape)
+    if fault is not None:
+        raise ShapeError(f"%{value.name} cannot have the shape {format_shape(shape)}: {fault}")
+    value.shape = shape

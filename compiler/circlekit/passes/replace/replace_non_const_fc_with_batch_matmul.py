@@ -6,6 +6,7 @@ from __future__ import annotations
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
@@ -39,6 +40,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")
             return False
         sentence = self.obstacle(op)
+        if sentence is None and (fault := misfit(op)) is not None:
+            sentence = f"%{op.output.name}: {fault}"
         if sentence is None and context.exact and (added := growth(graph, op)) > 0:
             sentence = f"%{op.output.name}: would become {added + 1} operators"
         if not context.accepts(self.name, op, sentence):

@@ -15,7 +15,7 @@ from circlekit.ir.dtypes import f32, i32, i64
 from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import OpaqueOp
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Cast
 from circlekit.ops.arithmetic.unary import Floor, Neg
@@ -158,7 +158,8 @@ def _obstacle(op: OpaqueOp) -> str | None:
     x = op.inputs[0]
     if x is None or x.rank != 4 or not x.is_static:
         return f"{name}: expected a static [N,H,W,C], got {format_shape(x.shape) if x else 'no input'}"
-    if x.dtype is not f32 or len(op.results) != 2 or op.results[1].dtype not in (i32, i64):
+    dtypes = [value.dtype for value in (x, *op.results)]
+    if len(dtypes) != 3 or dtypes[:2] != [f32, f32] or dtypes[2] not in (i32, i64):
         return f"{name}: expected f32 data and positions of i32 or i64"
     if not x.numel:
         return f"{name}: expected data with elements, got {format_shape(x.shape)}"
@@ -167,12 +168,22 @@ def _obstacle(op: OpaqueOp) -> str | None:
         return f"%{x.name}: expected at most {limit}, got {x.numel}"
     try:
         window, strides, padding, _ = window_options(op)
-        for size, n, step in zip(x.static_shape[1:3], window[1:3], strides[1:3], strict=True):
-            conv_padding(size, n, step, 1, padding)
+        axes = zip(x.static_shape[1:3], window[1:3], strides[1:3], strict=True)
+        windows = [conv_padding(size, n, step, 1, padding).number for size, n, step in axes]
     except ModelError as error:
         return f"{name}: {error.message}"
     if max(window[1] * window[2], x.static_shape[3]) > MAX_WINDOW_OR_CHANNELS:
         found = f"windows of {window[1] * window[2]} in {x.static_shape[3]} channels"
         return f"{name}: {found}, expected at most {MAX_WINDOW_OR_CHANNELS} of either"
-    is_within_one = {*window[::3], *strides[::3]} == {1}  # sizes and strides along N and C
-    return None if is_within_one else f"{name}: expected windows within one image and channel"
+    if {*window[::3], *strides[::3]} != {1}:  # sizes and strides along N and C
+        return f"{name}: expected windows within one image and channel"
+    return _result_obstacle(op, (x.static_shape[0], *windows, x.static_shape[3]))
+
+
+def _result_obstacle(op: OpaqueOp, shape: Shape) -> str | None:
+    """Return why the results of ``op`` cannot have this ``shape``; None if they can."""
+    for value in op.results:
+        stated = shape if value.shape is None else value.shape
+        if len(stated) != len(shape) or any(a not in (None, b) for a, b in zip(stated, shape, strict=True)):
+            return f"%{value.name}: expected shape {format_shape(shape)}, got {format_shape(stated)}"
+    return None

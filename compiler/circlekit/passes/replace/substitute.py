@@ -18,6 +18,7 @@ from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.movement.join import Split, SplitV
 from circlekit.ops.movement.shape import Transpose, checked_perm
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.passes.support.axes import constant_perm
 from circlekit.passes.support.conditions import is_determined, same_quantization
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -157,8 +158,7 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
         if graph is not None and graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
         for user in value.users:
-            if isinstance(user, Transpose) and user.perm.is_plain:
-                perm = user.perm.array().tolist()
+            if (perm := constant_perm(user)) is not None:
                 todo.append((user.output, [edges[a] for a in perm]))
             elif (sentence := _pool_obstacle(user, value, edges)) is not None:
                 return sentence

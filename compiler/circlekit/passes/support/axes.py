@@ -26,9 +26,10 @@ Perm = tuple[int, ...]
 def constant_perm(op: Op | None) -> Perm | None:
     """Return the permutation of the Transpose ``op``; None if ``op`` is no Transpose.
 
-    Return None also if the permutation is invalid or not constant, or if the operand's rank is unknown.
+    Return None also if the permutation is invalid or not constant, if the operand's rank is unknown, or if
+    the result does not fit.
     """
-    if not isinstance(op, Transpose) or op.input.shape is None:
+    if not isinstance(op, Transpose) or op.input.shape is None or not fits(op):
         return None
     rank = len(op.input.shape)
     perm = tuple(axis + rank if axis < 0 else axis for axis in static_int_vector(op.perm) or ())

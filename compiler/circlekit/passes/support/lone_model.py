@@ -37,10 +37,13 @@ def is_folded(value: Value, depth: int = 4) -> bool:
 
     ``depth``: the largest number of operators in a row.
     """
-    op = value.producer
-    if value.is_const or op is None or not depth:
-        return value.is_const
-    return op.pure and all(v is None or is_folded(v, depth - 1) for v in op.inputs)
+    values = {value}
+    for _ in range(depth):
+        ops = {v.producer for v in values if not v.is_const}
+        if not all(op is not None and op.pure for op in ops):
+            return False
+        values = {v for op in ops if op is not None for v in op.inputs if v is not None}
+    return all(v.is_const for v in values)
 
 
 def _copy(value: Value) -> Value:
