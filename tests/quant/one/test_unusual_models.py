@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.errors import UnsupportedError
 from tests.quant.layer import changed, samples
 
 
@@ -18,6 +19,20 @@ def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) ->
     circlekit.quantize(model, scheme, samples())
     result = circlekit.run(model, samples()[0])[0]
     assert np.abs(result - expected).max() <= 0.01 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_uint8_channel", "one_int16"])
+def test_the_scale_of_a_bias_must_be_finite(scheme: str) -> None:
+    model = circlekit.parse("""
+    graph main(%x: f32[1,2]) -> %y {
+      %w = const f32[2,2] [0.0, 3e38, 0.0, -3e38]
+      %b = const f32[2] [1.0, 2.0]
+      %y = FullyConnected(%x, %w, %b)
+    }
+    """)
+    sentence = "%y: expected scales of input and weights with a finite product, got "
+    with pytest.raises(UnsupportedError, match=sentence):
+        circlekit.quantize(model, scheme, [[np.array([[3e38, 0.5]], np.float32)]], auto=False)
 
 
 def test_int16_operands_of_concatenation_get_its_scale() -> None:

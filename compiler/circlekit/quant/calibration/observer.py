@@ -50,10 +50,8 @@ class Selection:
 
         Raise ModelError for an unknown name, or for an axis that a tensor does not have.
         """
-        ranks: dict[str, int | None] = {name: None for _, _, name in inner_names(model)}
         values = [value for _, _, value in observed_values(model)]
-        ranks |= {value.name: value.rank for value in values}
-        names = list(ranks)
+        names = list(dict.fromkeys([*(name for _, _, name in inner_names(model)), *(v.name for v in values)]))
         if isinstance(channels, Mapping):
             per_channel = dict(channels)
         else:
@@ -62,11 +60,12 @@ class Selection:
             for value in values:
                 if value.shape is None or value.shape[LAST_AXIS:] == (None,):
                     per_channel.pop(value.name, None)
-        for name in _chosen(names, per_channel):
-            rank, axis = ranks[name], per_channel[name]
+        _chosen(names, per_channel)  # raises for an unknown name
+        for value in values:  # tensors of two graphs may have the same name
+            rank, axis = value.rank, per_channel.get(value.name, LAST_AXIS)
             if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):
                 raise ModelError(
-                    f"channels of %{name}: expected an axis of a tensor of rank {rank}, got {axis}"
+                    f"channels of %{value.name}: expected an axis of a tensor of rank {rank}, got {axis}"
                 )
         return Selection(per_channel, frozenset(_chosen(names, histograms)))
 
