@@ -218,7 +218,7 @@ def _is_finite(number: object) -> bool:
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield the notes that apply: nothing was quantized, integers make the file grow, sparse constants became dense.
+    """Yield the notes that apply: nothing was quantized, the file grows, sparse constants became dense.
 
     ``densified``: the number of sparse constants that became dense.
     """

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import ModelError, did_you_mean, names_in
+from circlekit.interp.evaluate import KERNEL_ERRORS, kernel_error
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -109,11 +110,16 @@ class Observer:
         """Compute the states and inner tensors of ``op`` from ``operands``, and add their elements.
 
         ``operands``: one array for each declared operand, None for an absent operand.
-        Do nothing if ``op`` is not in ``inside``.
+        Do nothing if ``op`` is not in ``inside``.  Raise ModelError if the operands do not fit each other.
         """
-        if op in self.inside:
-            for name, array in op.inner_values(*operands).items():
-                self._add((self.inside[op], inner_name(op, name)), array)
+        if op not in self.inside:
+            return
+        try:
+            found = op.inner_values(*operands)
+        except KERNEL_ERRORS as error:
+            raise kernel_error(op, operands, error) from error
+        for name, array in found.items():
+            self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
         """Add the elements of ``array`` to the statistics of the tensor ``key``."""
