@@ -52,6 +52,21 @@ def test_int16_operands_of_concatenation_get_its_scale() -> None:
     np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=2e-4)
 
 
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
+def test_tensors_that_are_quantized_before_keep_their_scales(scheme: str) -> None:
+    """The result of FLOOR_DIV would get an integer scale."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8], %i: i8[1,8] quant(scale: 0.5)) -> %y, %d {
+      %y = Neg(%x)
+      %d = FloorDiv(%i, %i) : i8[1,8] quant(scale: 0.25)
+    }
+    """)
+    circlekit.quantize(model, scheme, [[*samples()[0], np.ones((1, 8), np.int8)]])
+    quantization = model.main.outputs[1].quantization
+    assert quantization is not None
+    assert quantization.scale.tolist() == [0.25]
+
+
 def test_constants_of_rank_0_run_by_the_rules_of_one() -> None:
     model = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Add(%x, 2.0) }")
     circlekit.quantize(model, "one_uint8", samples())
