@@ -35,6 +35,16 @@ def test_the_scale_of_a_bias_must_be_finite(scheme: str) -> None:
         circlekit.quantize(model, scheme, [[np.array([[3e38, 0.5]], np.float32)]], auto=False)
 
 
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
+def test_a_range_of_nearly_all_floats_has_a_scale(scheme: str) -> None:
+    """With a zero point, the least number of the grid would be below the least float."""
+    model = circlekit.parse("graph main(%x: f32[1,2]) -> %y { %y = Relu(%x) }")
+    largest = np.float32(3.395e38)
+    x = np.array([[-largest, largest]], np.float32)
+    circlekit.quantize(model, scheme, [[x]])
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], [[0, largest]], rtol=0.01)
+
+
 def test_int16_operands_of_concatenation_get_its_scale() -> None:
     """The kernel only copies integers, so a QUANTIZE converts an operand with another scale.
 

@@ -73,7 +73,7 @@ def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | fl
         rounded = np.float32(np.maximum(highest, -lowest) / last)
         scale = np.maximum(rounded, np.float32(limit)).astype(np.float64)
         zero_point = np.zeros_like(scale)
-    ends = (np.float32((end - zero_point) * scale) for end in (first, last))
+    ends = (np.float32(np.clip((end - zero_point) * scale, -LARGEST, LARGEST)) for end in (first, last))
     return Parameters(np.float32(scale), np.int64(zero_point), *map(np.asarray, ends))
 
 
