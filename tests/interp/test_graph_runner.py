@@ -284,12 +284,6 @@ def test_a_value_without_producer() -> None:
         run(model(graph), [X])
 
 
-def test_an_operator_that_names_no_graph() -> None:
-    broken = parse_model("graph main(%x: f32[3]) -> %y { %y = While(%x) : f32[3] }")
-    with pytest.raises(ModelError, match=r"expected a graph to call, got none\n.*op 0 While"):
-        run(broken, [X])
-
-
 @pytest.mark.parametrize(
     ("index", "message"), [(0, "ADD has no result"), (1, "FULLY_CONNECTED: expected 0 results, got 1")]
 )

@@ -97,14 +97,11 @@ class GraphRunner:
             self._observe = self._on_value = self._on_graph = self._before_op = None
             self._is_running = False
 
-    def __call__(self, graph: Graph | None, inputs: Sequence[Array]) -> list[Array]:
+    def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         """Return the outputs of ``graph`` for an operator that calls it.
 
-        Raise ModelError if ``graph`` is None, because the operator names no graph; LimitError if a run makes
-        too many calls, or nests them too deep.
+        Raise LimitError if a run makes too many calls, or nests them too deep.
         """
-        if graph is None:
-            raise ModelError("expected a graph to call, got none")
         self._calls += 1
         if self._calls > (limit := limits().calls):
             raise LimitError(f"operators called graphs {self._calls} times in one run, the limit is {limit}")
