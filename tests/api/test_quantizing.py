@@ -116,7 +116,10 @@ def test_the_report_says_what_the_user_may_not_expect() -> None:
     assert 0 <= report.seconds < 60
     integers = circlekit.parse("graph main(%x: i32[4]) -> %y {\n  %y = Add(%x, [1, 2, 3, 4])\n}")
     weightless = circlekit.parse("graph main(%x: f32[4]) -> %y {\n  %y = Exp(%x)\n}")
-    for model in (integers, weightless):
+    longer = circlekit.parse(
+        "graph main(%x: f32[64]) -> %y {\n  %r = Range(0.0, 64.0, 1.0)\n  %y = Pow(%x, %r)\n}"
+    )
+    for model in (integers, weightless, longer):
         (note,) = circlekit.quantize(model, "weight_int8").notes
         assert note == "the scheme is for no operator of the model: there was nothing to quantize"
 

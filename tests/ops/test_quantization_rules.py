@@ -104,14 +104,16 @@ def test_recurrent_weights_have_their_channels_where_products_have_them(code: st
         ("Add(%x, %x) {pot_scale_int16: false}", "i16", "ADD"),
         ("HardSwish(%x)", "i8", "HARD_SWISH"),
         ("HardSwish(%x)", "u8", "HARD_SWISH"),
+        ("SquaredDifference(%x, %x)", "i8", "SQUARED_DIFFERENCE"),
     ],
 )
 def test_the_least_step_is_the_least_with_which_kernels_work(line: str, dtype: str, code: str) -> None:
     """LiteRT ends the program if its last multiplier is not below 1, as with half of this step.
 
-    Our kernel of HARD_SWISH refuses half of the step; those of ADD and SUB compute with it.
+    Our kernel of HARD_SWISH refuses half of the step; the others compute with it.
     """
-    least = rule_of(code).least_step[BY_SHORT[dtype]]
+    rule = rule_of(code)
+    least = {**rule.least_step, **rule.least_square_step}[BY_SHORT[dtype]]  # with the operand scale 1
     x = np.arange(-3, 5).astype(BY_SHORT[dtype].numpy)
     form = "{d}[8] quant(scale: {s}, zero_point: 0)"
     given, result = (form.format(d=dtype, s=repr(step)) for step in (1.0, least))

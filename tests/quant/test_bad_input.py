@@ -199,3 +199,11 @@ def test_the_calibration_of_another_model_is_refused() -> None:
     calibration = circlekit.calibrate(other, samples())
     with pytest.raises(ModelError, match="got one with 0 of its 2 tensors"):
         circlekit.quantize(circlekit.parse(LAYER), calibration=calibration)
+
+
+@pytest.mark.parametrize("scheme", ["weight_int8", "dynamic_int8", "weight_int4"])
+def test_weights_that_lack_the_axis_of_their_channels_stay_float(scheme: str) -> None:
+    text = "graph main(%x: f32[1,4,4,64]) -> %y { %y = DepthwiseConv2D(%x, %w, none) : f32[1,4,4,64] }"
+    model = circlekit.parse(text.replace("{ ", "{\n  %w = const f32[64,64] gaussian(0, 1)\n  "))
+    (found,) = circlekit.quantize(model, scheme).floats
+    assert found.reason == "%w: expected channels along axis 3, got the shape [64,64]"

@@ -12,6 +12,7 @@ import pytest
 import circlekit
 from circlekit import Interpreter, Model
 from circlekit.equivalence.litert import make_interpreter, run_interpreter
+from circlekit.errors import ModelError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32, i8, i16, i32
@@ -232,6 +233,13 @@ def test_the_report_says_why_an_lstm_stays_float(model: Model, reason: str, sche
     report = circlekit.quantize(model, scheme, samples=records(model, 2, 1), auto=False)
     (op,) = report.floats
     assert reason in op.reason
+
+
+def test_a_state_that_does_not_fit_is_an_error_of_the_model() -> None:
+    model = lstm()
+    dict(next(iter(model.main)).operand_items())["cell_state"].shape = (3, 8)
+    with pytest.raises(ModelError, match=r"UNIDIRECTIONAL_SEQUENCE_LSTM failed on operands"):
+        circlekit.calibrate(model, records(model, 1, 1))
 
 
 def test_a_state_that_a_float_operator_shares_stays_float() -> None:

@@ -36,7 +36,7 @@ from circlekit.quant.plan import Plan, Preparation, TensorForm
 from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import preparation
-from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.quant.scheme import NO_SCHEME, Scheme, find_scheme
 from circlekit.quant.techniques.replay import replay
 from circlekit.targets.target import find_target
 
@@ -224,7 +224,8 @@ def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
     """
     if not report.schemes:
         yield "the scheme is for no operator of the model: there was nothing to quantize"
-    if (report.after.file_size or 0) > (report.before.file_size or 0):
+    is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)
+    if is_larger and set(report.schemes) - {NO_SCHEME}:
         yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
     if densified:
         constants = counted(densified, "sparse constant")

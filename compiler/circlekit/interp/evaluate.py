@@ -84,9 +84,8 @@ def compute(
         raise
     except MemoryError as error:
         raise LimitError(f"{op.code} needs more memory than is available: {error}") from None
-    except (ValueError, IndexError, ArithmeticError) as error:
-        types = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
-        raise ModelError(f"{op.code} failed on operands {types}: {error}") from error
+    except KERNEL_ERRORS as error:
+        raise kernel_error(op, operands, error) from error
     if len(results) != len(op.results):
         raise ShapeError(f"{op.code}: expected {counted(len(op.results), 'result')}, got {len(results)}")
     for value, result in zip(op.results, results, strict=True):
@@ -96,6 +95,16 @@ def compute(
     for value, array in zip(op.results, arrays, strict=True):
         check_type(value, array, "result")
     return arrays
+
+
+KERNEL_ERRORS = (ValueError, IndexError, ArithmeticError)
+"""What a kernel raises for operands that do not fit, in addition to CirclekitError."""
+
+
+def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> ModelError:
+    """Return the ModelError that replaces ``error``, which a kernel of ``op`` raised on ``operands``."""
+    types = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
+    return ModelError(f"{op.code} failed on operands {types}: {error}")
 
 
 def check_type(value: Value, array: Array, role: str) -> None:

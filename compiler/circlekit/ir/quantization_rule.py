@@ -88,6 +88,7 @@ class QuantizationRule:
     ``attributes``: the attributes, with values, that a quantized operator must have.
     ``least_step``: by dtype, the smallest allowed ratio of the result's scale to the largest scale of an
     operand.  It keeps the kernel's last multiplier below 1.
+    ``least_square_step``: the same for the ratio to the square of that scale.
     ``scales_below``: the scale of every operand must be less than this; otherwise the kernel gives wrong
     results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of
@@ -115,6 +116,7 @@ class QuantizationRule:
     table: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     least_step: Mapping[DType, float] = field(default_factory=dict)
+    least_square_step: Mapping[DType, float] = field(default_factory=dict)
     scales_below: float = math.inf
     mask_distance: float = 0.0
 

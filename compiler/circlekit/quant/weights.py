@@ -162,7 +162,8 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
 
     ``axis``: the axis of the channels; None: the weights get one scale.  In a form that is ``narrow``, the
     lowest integer of the dtype is not used.
-    Raise ModelError for NaN and infinite numbers, and if a scale would be too small or too large.
+    Raise ModelError for NaN and infinite numbers, if a scale would be too small or too large, and if the
+    weights lack the axis.
     """
     numbers = finite_numbers(weights)
     if scheme.weights.is_float:
@@ -173,6 +174,9 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
         reason = f"covers all weights, {low:.4g} to {high:.4g}"
         return TensorForm(scheme.weights, (scale,), (zero_point,), narrow=True, reason=reason)
     along = axis if scheme.per_channel else None
+    if along is not None and along >= numbers.ndim:
+        shape = format_shape(weights.shape)
+        raise ModelError(f"%{weights.name}: expected channels along axis {along}, got the shape {shape}")
     scales = scales_for(magnitudes(numbers, along), scheme.weights)
     what = "all weights" if along is None else f"the weights of each channel (axis {along})"
     reason = f"covers the largest magnitude of {what}"

@@ -56,7 +56,11 @@ def test_json_has_the_ranges_of_a_calibration(files: Path, capsys: pytest.Captur
         (["--quant-delay", "100", "--inputs", "data.npy"], 2, "quant_delay has a meaning only in training"),
         (["--is_training"], 2, "is_training has a meaning only in training"),
         ([], 2, "expected either --inputs DATA or --calibration FILE"),
-        (["--inputs", "data.npy", "--weight-bits", "9"], 2, "weight_bits: expected 2 to 8, got 9"),
+        (
+            ["--inputs", "data.npy", "--weight-bits", "9"],
+            2,
+            "weight_bits: expected an integer from 2 to 8, got 9",
+        ),
         (["--inputs", "data.npy", "--init-range", "-1", "1"], 2, "init_range is the start"),
     ],
 )

@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.activation import HardSwish, Logistic, PRelu, Tanh
-from circlekit.ops.arithmetic.unary import Sqrt
+from circlekit.ops.arithmetic.unary import Rsqrt, Sqrt
 from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import check, kernel_results
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
@@ -85,6 +85,23 @@ def test_hard_swish(dtype: DType, scale: float) -> None:
             HardSwish(quantized(dtype, x.shape, scale, zero), results=[quantized(dtype, x.shape, target, 5)]),
             x,
         )
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("scale", [0.1, 1.0])
+@pytest.mark.parametrize("ratio", [255, 500, 513, 2000, 1e5, 1e9])
+def test_hard_swish_with_a_coarse_result(dtype: DType, scale: float, ratio: float) -> None:
+    """With a ratio of scales above 512, LiteRT rounds all results away from 0, also those that are 0."""
+    x = everything(dtype)
+    source = quantized(dtype, x.shape, scale, 0 if dtype is i8 else 128)
+    check(HardSwish(source, results=[quantized(dtype, x.shape, scale * ratio, 5)]), x)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 3e3, 1e4, 5e6, 1e8, 1e12])
+def test_rsqrt_with_any_scale_of_the_result(scale: float) -> None:
+    """From 1e4, LiteRT shifts int32 numbers by more than 31 bits."""
+    x = np.arange(128, dtype=np.int8)
+    check(Rsqrt(quantized(i8, x.shape, 2.0), results=[quantized(i8, x.shape, scale, 3)]), x)
 
 
 @pytest.mark.parametrize("dtype", [i8, u8])

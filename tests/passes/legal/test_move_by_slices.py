@@ -130,8 +130,13 @@ def test_the_number_of_padded_elements_is_limited(
     monkeypatch.setattr(lower_padding, "MAX_CONSTANT_ELEMENTS", limit)
     # 1 row before and 3 rows behind, in 2 images of 5 columns: 2 * 4 * 5 = 40 elements
     check("%y = PadV2(%x, [[0,0],[1,3],[0,0]], 2.0)", runtime("PADV2"), op, shape="2,4,5")
-    model = parse_model("graph main(%x: f32[?,4]) -> %y { %y = PadV2(%x, [[0,0],[1,1]], 2.0) }")
-    assert kinds(legalize(model, "circle", targets=[runtime("PADV2")])) == ["PadV2"]
+    for rows, dtype in (("?", "i32"), ("3", "f32")):  # f32 as in a damaged file
+        model = parse_model(f"""
+        graph main(%x: f32[{rows},4]) -> %y {{
+          %p = const {dtype}[2,2] [0, 0, 1, 1]
+          %y = PadV2(%x, %p, 2.0) : f32[{rows},6]
+        }}""")
+        assert kinds(legalize(model, "circle", targets=[runtime("PADV2")])) == ["PadV2"]
 
 
 def test_many_operands_are_joined_in_parts() -> None:

@@ -192,6 +192,9 @@ def test_the_axis_of_channels_must_exist_and_keep_its_size(
 ) -> None:
     with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 3, got 3"):
         ck.calibrate(model, samples, channels={"x": 3})
+    two = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }\n\ngraph branch(%x: f32[2,3]) -> %y { %y = Neg(%x) }"
+    with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 1, got 1"):
+        ck.calibrate(ck.parse(two), [[np.ones(2, np.float32)]], channels={"x": 1})
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
         ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=["x"])

@@ -113,6 +113,17 @@ def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     assert plan.tensors["y"].scale[0] == pytest.approx((5 / 3 + 0.375) / 255, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("line", "least"), [("SquaredDifference(%x, %x)", 1e10 / 2048), ("Sub(%x, %x)", 1e5 / 2**18)]
+)
+def test_results_that_are_always_0_get_steps_that_the_kernel_can_compute(line: str, least: float) -> None:
+    """With finer steps, LiteRT ends the process."""
+    x = np.array([[-128, 127, 0, 0, 0, 0, 0, 0]], np.float32) * np.float32(1e5)
+    plan = planned(f"graph main(%x: f32[1,8]) -> %y {{ %y = {line} }}", x)
+    assert plan.tensors["x"].scale[0] == pytest.approx(1e5)
+    assert plan.tensors["y"].scale[0] >= 0.99 * least
+
+
 def test_operands_whose_integers_are_compared_share_the_union_of_their_ranges() -> None:
     v = np.full((1, 8), 7, np.float32)
     text = "graph main(%x: f32[1,8], %v: f32[1,8]) -> %y { %y = Greater(%x, %v) }"

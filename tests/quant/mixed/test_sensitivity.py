@@ -61,6 +61,14 @@ def test_noises_are_those_of_numpy_with_one_constant_or_tensor_rounded() -> None
     )
 
 
+def test_samples_may_be_infinite() -> None:
+    """The results of layers are then NaN, which does not count; numpy must not warn."""
+    model = chain(20.0)
+    plan = planned(model)
+    (x,) = SAMPLES[0]
+    assert set(measure(model, plan, [[np.full_like(x, np.inf)]]).constants.values()) == {0.0}
+
+
 def test_the_worst_output_counts() -> None:
     """The last sample is 30 times as large, so its %z is 900 times as large: int8 rounds other %z to 0."""
     model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")

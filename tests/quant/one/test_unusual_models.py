@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.errors import UnsupportedError
 from tests.quant.layer import changed, samples
 
 
@@ -18,6 +19,30 @@ def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) ->
     circlekit.quantize(model, scheme, samples())
     result = circlekit.run(model, samples()[0])[0]
     assert np.abs(result - expected).max() <= 0.01 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_uint8_channel", "one_int16"])
+def test_the_scale_of_a_bias_must_be_finite(scheme: str) -> None:
+    model = circlekit.parse("""
+    graph main(%x: f32[1,2]) -> %y {
+      %w = const f32[2,2] [0.0, 3e38, 0.0, -3e38]
+      %b = const f32[2] [1.0, 2.0]
+      %y = FullyConnected(%x, %w, %b)
+    }
+    """)
+    sentence = "%y: expected scales of input and weights with a finite product, got "
+    with pytest.raises(UnsupportedError, match=sentence):
+        circlekit.quantize(model, scheme, [[np.array([[3e38, 0.5]], np.float32)]], auto=False)
+
+
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
+def test_a_range_of_nearly_all_floats_has_a_scale(scheme: str) -> None:
+    """With a zero point, the least number of the grid would be below the least float."""
+    model = circlekit.parse("graph main(%x: f32[1,2]) -> %y { %y = Relu(%x) }")
+    largest = np.float32(3.395e38)
+    x = np.array([[-largest, largest]], np.float32)
+    circlekit.quantize(model, scheme, [[x]])
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], [[0, largest]], rtol=0.01)
 
 
 def test_int16_operands_of_concatenation_get_its_scale() -> None:
@@ -35,6 +60,21 @@ def test_int16_operands_of_concatenation_get_its_scale() -> None:
     expected = circlekit.run(model, samples()[0])[0]
     circlekit.quantize(model, "one_int16", samples())
     np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
+def test_tensors_that_are_quantized_before_keep_their_scales(scheme: str) -> None:
+    """The result of FLOOR_DIV would get an integer scale."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8], %i: i8[1,8] quant(scale: 0.5)) -> %y, %d {
+      %y = Neg(%x)
+      %d = FloorDiv(%i, %i) : i8[1,8] quant(scale: 0.25)
+    }
+    """)
+    circlekit.quantize(model, scheme, [[*samples()[0], np.ones((1, 8), np.int8)]])
+    quantization = model.main.outputs[1].quantization
+    assert quantization is not None
+    assert quantization.scale.tolist() == [0.25]
 
 
 def test_constants_of_rank_0_run_by_the_rules_of_one() -> None:

@@ -59,6 +59,12 @@ def test_channels_of_one_operand_pass_alone(line: str, operands: list[int] | Non
         np.testing.assert_array_equal(flow.channels, np.arange(flow.channels.size))
 
 
+def test_an_unknown_number_of_channels_is_not_measured() -> None:
+    """A run with one channel would show that this channel reaches all channels of the result."""
+    text = "graph main(%x: f32[2,3,?]) -> %y { %y = Transpose(%x, [2,0,1]) }"
+    assert channel_flows(ck.parse(text).main.ops[0]) is None
+
+
 def test_channels_of_a_concatenation_come_from_one_operand_each() -> None:
     text = "graph main(%x: f32[2,3], %q: f32[2,4]) -> %y { %y = Concatenation(%x, %q) {axis: 1} }"
     flows = channel_flows(ck.parse(text).main.ops[0]) or []

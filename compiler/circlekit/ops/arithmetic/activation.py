@@ -219,7 +219,10 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
             gate = rounding_divide_by_pot(gate, -to_gate.shift)
         product = ((gate + (1 << 15)) >> 1) * scaled_x
         towards_zero = np.sign(product) * (np.abs(product) >> 15)
-        return clamp_to_dtype(rounding_divide_by_pot(towards_zero, -to_output.shift), self.output)
+        steps = rounding_divide_by_pot(towards_zero, -to_output.shift)
+        if to_output.shift < -15:  # the mask of LiteRT's rounding overflows: it rounds away from zero
+            steps = np.where(towards_zero < 0, -1, 1)
+        return clamp_to_dtype(steps, self.output)
 
 
 def _mantissa_int16(mantissa: Array) -> Array:

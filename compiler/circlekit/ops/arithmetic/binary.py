@@ -250,6 +250,9 @@ class Pow(Binary, code="POW"):
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
     """(lhs - rhs)^2.  LiteRT has a quantized kernel for int8 only."""
 
+    # keeps ``to_output`` at most 1 / 2
+    quantization_rule = QuantizationRule(least_square_step={i8: 2**-11})
+
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(np.square(x - y))
 

@@ -31,6 +31,7 @@ from circlekit.ops.numerics.fixed_point import (
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     rescaled,
+    rounding_divide_by_pot_on_x86,
 )
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS
 from circlekit.ops.quantized_values import dtype_limits, is_quantized, scale_of, zero_point_of
@@ -120,7 +121,9 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
         inverse_roots = multiply_by_quantized_multiplier(np.ones_like(steps), with_20_bits)
         scale = float(np.sqrt(scale_of(self.input)) * scale_of(self.output))
         mantissa, shift = quantize_multiplier(1 / scale)
-        result = multiply_by_quantized_multiplier(inverse_roots, QuantizedMultiplier(mantissa, shift - 20))
+        left_shift = QuantizedMultiplier(mantissa, np.maximum(shift - 20, 0))
+        product = multiply_by_quantized_multiplier(inverse_roots, left_shift)
+        result = rounding_divide_by_pot_on_x86(product, np.maximum(20 - shift, 0))
         return np.asarray(np.where(steps == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
     def integer_caution(self) -> str | None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.pad import PadV2
 from circlekit.passes.engine.legalize import Replacement
@@ -29,12 +30,14 @@ class PadByConcatenation(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, PadV2)  # by kinds
         value, number = op.input, op.constant_values
-        is_known = value.is_static and op.output.is_static and op.paddings.is_plain and number.is_plain
-        if not is_known or any(v.quantization is not None for v in (value, number, op.output)):
+        counts = static_int_vector(op.paddings)
+        if counts is None or not (value.is_static and op.output.is_static and number.is_plain):
+            return None
+        if any(v.quantization is not None for v in (value, number, op.output)):
             return None
         if not value.numel or not number.numel or op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
             return None
-        pairs = op.paddings.array().reshape(-1, 2).tolist()
+        pairs = list(zip(counts[::2], counts[1::2], strict=True))
         # the last axis comes first: joining along it is slowest, so it is done while the data are small
         for axis in reversed(range(len(pairs))):
             sides = [_constant(value, axis, count, number, insert) for count in pairs[axis]]

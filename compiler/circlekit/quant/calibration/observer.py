@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import ModelError, did_you_mean, names_in
+from circlekit.interp.evaluate import KERNEL_ERRORS, kernel_error
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -50,10 +51,8 @@ class Selection:
 
         Raise ModelError for an unknown name, or for an axis that a tensor does not have.
         """
-        ranks: dict[str, int | None] = {name: None for _, _, name in inner_names(model)}
         values = [value for _, _, value in observed_values(model)]
-        ranks |= {value.name: value.rank for value in values}
-        names = list(ranks)
+        names = list(dict.fromkeys([*(name for _, _, name in inner_names(model)), *(v.name for v in values)]))
         if isinstance(channels, Mapping):
             per_channel = dict(channels)
         else:
@@ -62,11 +61,12 @@ class Selection:
             for value in values:
                 if value.shape is None or value.shape[LAST_AXIS:] == (None,):
                     per_channel.pop(value.name, None)
-        for name in _chosen(names, per_channel):
-            rank, axis = ranks[name], per_channel[name]
+        _chosen(names, per_channel)  # raises for an unknown name
+        for value in values:  # tensors of two graphs may have the same name
+            rank, axis = value.rank, per_channel.get(value.name, LAST_AXIS)
             if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):
                 raise ModelError(
-                    f"channels of %{name}: expected an axis of a tensor of rank {rank}, got {axis}"
+                    f"channels of %{value.name}: expected an axis of a tensor of rank {rank}, got {axis}"
                 )
         return Selection(per_channel, frozenset(_chosen(names, histograms)))
 
@@ -110,11 +110,16 @@ class Observer:
         """Compute the states and inner tensors of ``op`` from ``operands``, and add their elements.
 
         ``operands``: one array for each declared operand, None for an absent operand.
-        Do nothing if ``op`` is not in ``inside``.
+        Do nothing if ``op`` is not in ``inside``.  Raise ModelError if the operands do not fit each other.
         """
-        if op in self.inside:
-            for name, array in op.inner_values(*operands).items():
-                self._add((self.inside[op], inner_name(op, name)), array)
+        if op not in self.inside:
+            return
+        try:
+            found = op.inner_values(*operands)
+        except KERNEL_ERRORS as error:
+            raise kernel_error(op, operands, error) from error
+        for name, array in found.items():
+            self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
         """Add the elements of ``array`` to the statistics of the tensor ``key``."""

@@ -69,8 +69,10 @@ class FakeQuantOptions:
 
     def __post_init__(self) -> None:
         for name in ("weight_bits", "activation_bits"):
-            if getattr(self, name) not in BITS:
-                raise UnsupportedError(f"{name}: expected {BITS[0]} to {BITS[-1]}, got {getattr(self, name)}")
+            bits = getattr(self, name)
+            if not isinstance(bits, int | np.integer) or bits not in BITS:
+                limits = f"{BITS[0]} to {BITS[-1]}"
+                raise UnsupportedError(f"{name}: expected an integer from {limits}, got {bits!r}")
         if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
             raise UnsupportedError(f"ema_decay: expected 0 or more, less than 1, got {self.ema_decay}")
         if self.init_range is not None and self.ema_decay is None:

@@ -148,10 +148,12 @@ class KernelForms(InnerForms):
     def least_scale(self, op: Op, rule: QuantizationRule) -> float:
         """Return the smallest scale of the results with which the kernel of ``op`` works; 0: any scale."""
         dtype = self.scheme_of(op).activations
-        if dtype is None or dtype not in rule.least_step:
+        if dtype is None or dtype not in {**rule.least_step, **rule.least_square_step}:
             return 0.0
-        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
-        return rule.least_step[dtype] * max(scales, default=0.0)
+        largest = max((self.read_form(op, index).scale[0] for index in self.activations(op)), default=0.0)
+        return largest * max(
+            rule.least_step.get(dtype, 0.0), rule.least_square_step.get(dtype, 0.0) * largest
+        )
 
     def read_on_result_grid(self, op: Op, rule: QuantizationRule) -> None:
         """Let ``op`` read its operand in the given form of its result, if ``op`` does not requantize it.

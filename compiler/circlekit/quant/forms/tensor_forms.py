@@ -131,8 +131,11 @@ class TensorForms:
                 f"covers [{low:.4g}, {high:.4g}]; masked numbers, which are lower, get its lowest integer"
             )
         form = covering(low, high, scheme, reason)
-        if form.scale[0] >= least_scale or low == high == 0:
+        if form.scale[0] >= least_scale:
             return form
+        if low == high == 0:  # zeros can have any scale
+            high = 1.0
+            form = covering(low, high, scheme, reason)
         wider = least_scale / form.scale[0]
         reason = f"{form.reason}, times {wider:.3g}: the kernel cannot compute finer steps"
         return covering(low * wider, high * wider, scheme, reason)

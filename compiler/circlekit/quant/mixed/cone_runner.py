@@ -52,7 +52,7 @@ class ConeRunner:
         Raise UnsupportedError if an operator that calls other graphs depends on the changed values.
         """
         changed = dict(changes)
-        with np.errstate(all="ignore"), limited_blas_threads(self._plan.largest_macs):
+        with limited_blas_threads(self._plan.largest_macs):
             for planned in self._plan.operators:
                 op = planned.op
                 if not any(value in changed for value in op.inputs if value is not None):
@@ -71,7 +71,8 @@ class ConeRunner:
         operands += [None] * absent_operands(op)
         # a fast kernel may hold the old constants in a prepared form
         has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
-        return compute(op, operands, None, None if has_new_constants else self._fast[op])
+        with np.errstate(all="ignore"):
+            return compute(op, operands, None, None if has_new_constants else self._fast[op])
 
     def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
         """Return the array of ``value`` in ``changed``, or else in the last run, or else the constant."""

@@ -278,12 +278,15 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 
 
 def fix_special(task: Task) -> None:
-    """Set the parameters of results for which the rule has fixed parameters, or demands integer scales."""
+    """Set the parameters of results for which the rule has fixed parameters, or demands integer scales.
+
+    Results that were quantized before keep theirs, with which ``model`` computes them.
+    """
     for op in task.quantized_ops():
         rule = task.rule(op)
         for value in op.results:
             form = single_scale(value)
-            if form is None:
+            if form is None or value not in task.reasons:
                 continue
             if value.dtype in rule.fixed:
                 value.quantization = fixed_parameters(rule, value.dtype, form)

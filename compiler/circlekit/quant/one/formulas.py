@@ -73,7 +73,7 @@ def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | fl
         rounded = np.float32(np.maximum(highest, -lowest) / last)
         scale = np.maximum(rounded, np.float32(limit)).astype(np.float64)
         zero_point = np.zeros_like(scale)
-    ends = (np.float32((end - zero_point) * scale) for end in (first, last))
+    ends = (np.float32(np.clip((end - zero_point) * scale, -LARGEST, LARGEST)) for end in (first, last))
     return Parameters(np.float32(scale), np.int64(zero_point), *map(np.asarray, ends))
 
 
@@ -83,7 +83,8 @@ def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float) -> Arr
     They are round((x - low) / scale) for uint8, round(x / scale) for other dtypes.
     ``low``: the number for which the uint8 integer 0 stands.  int4 results have the numpy dtype int8.
     """
-    shifted = x - np.float32(low) if dtype is u8 else x
+    with np.errstate(over="ignore"):  # an infinite difference is clamped
+        shifted = x - np.float32(low) if dtype is u8 else x
     return clamped(shifted * inverse(scale), dtype)
 
 
@@ -95,10 +96,10 @@ def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -
 
 
 def clamped(steps: Array, dtype: DType) -> Array:
-    """Return ``steps``, rounded (halves away from zero) and clamped to ``integer_limits``, as integers."""
+    """Return ``steps``, clamped and rounded (halves away from zero) to ``integer_limits``, as integers."""
     first, last = integer_limits(dtype)
     storage = dtype.numpy or np.dtype(np.int8)
-    return np.asarray(np.clip(round_half_away(steps), first, last)).astype(storage)
+    return np.asarray(round_half_away(np.clip(steps, first, last))).astype(storage)
 
 
 def inverse(scale: Array) -> Array:

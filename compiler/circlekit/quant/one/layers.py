@@ -222,9 +222,10 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     """Quantize the float bias of ``op`` with the scale of the input times the scales of the weights.
 
     Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
-    Raise UnsupportedError if the input does not have exactly one scale, or if the weights have none.  Raise
-    ShapeError if there are several scales, but not one for each element of the bias, or if the elements do
-    not lie along the last axis.  Raise ModelError if an element is not finite.
+    Raise UnsupportedError if the input does not have exactly one scale, if the weights have none, or if the
+    product of these scales is infinite.  Raise ShapeError if there are several scales, but not one for each
+    element of the bias, or if the elements do not lie along the last axis.  Raise ModelError if an element is
+    not finite.
     """
     value, rule = _float_bias(op), layer_rule(op)
     if value is None or rule is None:
@@ -234,7 +235,13 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     assert weights is not None  # layers have weights
     if weights.quantization is None or not weights.quantization.scale.size:
         raise UnsupportedError(f"%{op.output.name}: expected weights with a scale")
-    scale = input_scale * weights.quantization.scale
+    with np.errstate(over="ignore"):
+        scale = input_scale * weights.quantization.scale
+    if not np.isfinite(scale).all():
+        raise UnsupportedError(
+            f"%{op.output.name}: expected scales of input and weights with a finite product, "
+            f"got {input_scale:.3g} and up to {weights.quantization.scale.max():.3g}"
+        )
     if scale.size > 1 and (data.size != scale.size or data.shape[-1] != scale.size):
         raise ShapeError(
             f"the bias %{value.name}: expected the shape [1, ..., {scale.size}], got {list(data.shape)}"

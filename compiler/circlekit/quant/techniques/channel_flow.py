@@ -26,7 +26,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array
-from circlekit.quant.weights import is_float
+from circlekit.quant.weights import is_float, present_operand
 
 LARGEST_FACTOR = 64.0
 """The largest factor of a channel; the smallest is about 2."""
@@ -94,8 +94,9 @@ def channel_flows(op: Op) -> list[Flow] | None:
         for i, v in enumerate(op.inputs)
         if is_float(v) and (not v.is_const or v.shape == out or v.rank == 1)
     ]
-    if not moving or any(v.dtype is not f32 for v in op.results):
-        return None
+    ends = (*(present_operand(op, i) for i in moving), *op.results)
+    if not moving or any(v.known_shape[-1] is None or v.dtype is not f32 for v in ends):
+        return None  # an unknown number of channels cannot be measured
     found: list[Flow] | None = None
     for magnitude in magnitudes(op):
         try:

@@ -43,8 +43,7 @@ class OperatorRuns:
         last_use = last_uses(graph)
         for op in graph.ops:
             columns: list[Column] = [arrays[v] if v in arrays else fixed_column(v) for v in op.inputs]
-            with np.errstate(all="ignore"):
-                results = self.evaluate(op, columns)
+            results = self.evaluate(op, columns)
             yield op, columns, results
             for index, value in enumerate(op.results):
                 arrays[value] = [r[index] for r in results]
@@ -72,7 +71,8 @@ class OperatorRuns:
         out = []
         for sample in range(min(counts, default=len(self.samples))):
             operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
-            out.append(compute(copy, [*operands, *missing], run, kernel))
+            with np.errstate(all="ignore"):
+                out.append(compute(copy, [*operands, *missing], run, kernel))
         return out
 
 
