@@ -192,12 +192,12 @@ _INDEX_ENUM = Enumeration(
 VERSIONS: Final = {"tflite": TFLITE_VERSION, "circle": 0}
 """{format: the schema version of a model whose recipe does not state ``model_version``}."""
 
-CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
-    {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
-    # a row of the enum: (name, number in tflite or None, number in circle or None)
+CIRCLE_ONLY: Final = frozenset({"UINT4", "mx_quant", *ALIASES.values()}).union(
+    # a row of an enum: (name, number in tflite or None, number in circle or None)
+    (name for name, tflite, _ in ENUMS["TensorType"][1] if tflite is None),
     *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
-"""The words that occur only in recipes for circle."""
+"""Words that ONE's recipes for tflite never have.  A recipe with one of them that states no format is circle."""
 
 
 EMPTY: Final = "empty_vectors"
