@@ -132,9 +132,9 @@ def test_an_extracted_input_replaces_one_result_of_an_operator_that_is_needed() 
     part = circlekit.extract(circlekit.parse(text), ["p"], ["z", "p"])
     check(part)
     assert [v.name for v in part.main.inputs] == ["p", "x"]
-    given, x = np.float32([100, 200]), np.float32([1, 2, 3, 4])
-    z, p = run(part, [given, x])
-    assert z.tolist() == [103, 204] and p.tolist() == [100, 200]
+    z, p = run(part, [np.array([100, 200], np.float32), np.array([1, 2, 3, 4], np.float32)])
+    assert z.tolist() == [103, 204]
+    assert p.tolist() == [100, 200]
 
 
 def test_a_text_is_one_name() -> None:
