@@ -45,7 +45,7 @@ _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 """Matches a comment, a string (group 1) or a word (group 2) of a recipe."""
 
 
-_STATED_FORMAT = re.compile("# format: (circle|tflite)\n")
+_STATED_FORMAT = re.compile(r"# format: (circle|tflite)\s*\n")
 """Matches the first line of a recipe that circlekit wrote; ONE's language has no field for the format."""
 
 
