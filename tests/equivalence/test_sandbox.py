@@ -59,6 +59,10 @@ def spin() -> None:
         pass
 
 
+def end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def sleep() -> None:
     threading.Event().wait()
 
@@ -77,6 +81,7 @@ def refuse() -> None:
         (crash, FormatError, "a.h5 is damaged: the library that reads it crashed"),
         (spin, FormatError, "a.h5 is damaged: reading it does not end"),
         (sleep, FormatError, "a.h5 is damaged: reading it does not end"),
+        (end, LimitError, "a.h5: the system killed the process that reads it"),
         (exhaust, LimitError, "a.h5: reading 0 bytes takes too much memory"),
         (refuse, LimitError, "too much"),
     ],

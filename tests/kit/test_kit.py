@@ -73,7 +73,7 @@ def test_a_refusal_of_what_litert_runs_is_found(monkeypatch: pytest.MonkeyPatch)
     def refuse(op: object, x: object) -> None:
         raise UnsupportedError("no")
 
-    draw_case(Job("ABS", 0, 0))  # the choice of operands runs the kernel, and is kept
+    draw_case(Job("ABS", 0, 0))  # runs the kernel to choose operands; the choice stays in a cache
     monkeypatch.setattr(REGISTRY["ABS"], "compute", refuse)
     done = run_here(Job("ABS", 0, 0))
     assert (done.verdict, done.reason) == (Verdict.NOT_OURS, "no")

@@ -273,6 +273,7 @@ def test_litert_must_run_the_tflite_result_of_what_it_ran(
     result = run(tmp_path, f"passes(fuse_mul_with_fullyconnected) format({fmt})")
     assert result.status == status
     assert "for a test" in str([*result.failures, *result.notes])
+    assert result.litert_refusal == "LiteRT does not accept the model: for a test"
 
 
 def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ParseError
+from circlekit.io.tables import TABLES
+from circlekit.recipes.prototext.message_types import DEFAULTS
 from circlekit.recipes.prototext.protobuf_text import RecipeText, format_recipe
 
 
@@ -49,6 +51,11 @@ def test_options_have_the_names_and_defaults_of_their_table() -> None:
     options = operation["max_pool_with_argmax_options"]
     assert (options["output_type"], options["padding"], options["filter_width"]) == ("INT64", "VALID", 1)
     assert (options["stride_h"], options["include_batch_in_index"]) == (1, False)
+
+
+def test_only_defaults_that_differ_from_the_schema_are_listed() -> None:
+    rows = [(table, field, default) for table in TABLES for field, _, default, _ in TABLES[table]]
+    assert not [row for row in rows if DEFAULTS.get(row[:2], DEFAULTS.get(("", row[1]), object())) == row[2]]
 
 
 @pytest.mark.parametrize(("fmt", "unwritten"), [("circle", "adj_x"), ("tflite", "adjoint_lhs")])

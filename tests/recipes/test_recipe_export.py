@@ -41,6 +41,14 @@ def test_traps_survive_a_round_trip(shared: Path, name: str, tmp_path: Path) -> 
         assert difference(load_recipe(tmp_path / name, model.format), model) is None, path
 
 
+@pytest.mark.parametrize("fmt", ["tflite", "circle"])
+@pytest.mark.parametrize("dtype", ["u4", "f32"])  # ONE's recipes have UINT4 only for circle
+def test_the_format_survives_a_round_trip(fmt: str, dtype: str, tmp_path: Path) -> None:
+    text = f"model {fmt}\ngraph main(%x: {dtype}[2]) -> %z {{ %z = Reshape(%x, [2,1]) : {dtype}[2,1] }}"
+    write_recipe(parse_model(text, "net"), tmp_path / "test.recipe", fmt)
+    assert load_recipe(tmp_path / "test.recipe").format == fmt
+
+
 HARD = r"""
 model tflite {version: 3, description: "a \"description\"\nwith lines"}
 metadata "text" "plain"

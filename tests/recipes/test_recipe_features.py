@@ -204,6 +204,8 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     assert read_recipe(unary('type: "Abs"'), "r", "circle").format == "circle"
     assert read_recipe(unary('type: "Abs"', "MXINT8"), "r").format == "circle"
     assert read_recipe("# UINT4 in a comment\n" + unary('type: "Abs"'), "r").format == "tflite"
+    assert read_recipe("# format: circle\r\n" + unary('type: "Abs"'), "r").format == "circle"
+    assert read_recipe("# format: circle\n" + unary('type: "Abs"'), "r", "tflite").format == "tflite"
     path = tmp_path / "CircleRecipes" / "Abs_000" / "test.recipe"
     path.parent.mkdir(parents=True)
     path.write_text(unary('type: "Abs"'))

@@ -124,6 +124,19 @@ def test_extract_between_values() -> None:
         circlekit.extract(model, outputs=["cc"])
 
 
+def test_an_extracted_input_replaces_one_result_of_an_operator_that_is_needed() -> None:
+    text = """graph main(%x: f32[4]) -> %z {
+        %p, %q = Split(0, %x) {num_splits: 2} : f32[2], f32[2]
+        %z = Add(%p, %q) : f32[2]
+    }"""
+    part = circlekit.extract(circlekit.parse(text), ["p"], ["z", "p"])
+    check(part)
+    assert [v.name for v in part.main.inputs] == ["p", "x"]
+    z, p = run(part, [np.array([100, 200], np.float32), np.array([1, 2, 3, 4], np.float32)])
+    assert z.tolist() == [103, 204]
+    assert p.tolist() == [100, 200]
+
+
 def test_a_text_is_one_name() -> None:
     """It is not a list of its letters."""
     model = circlekit.parse(NET.replace("%b", "%first"))

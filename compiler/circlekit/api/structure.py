@@ -67,8 +67,8 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     ``inputs``, ``outputs``: names of values, or one name; if empty, the inputs and outputs of the graph.
     Inputs of the graph that are not named, but on which the outputs depend, become inputs after the named
     ones.
-    Raise ModelError for an unknown name and for an input on which no output depends; UnsupportedError if the
-    operators share state with others.
+    Raise ModelError for an unknown name, and for an input that is not needed if the other inputs are given;
+    UnsupportedError if the operators share state with others.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)

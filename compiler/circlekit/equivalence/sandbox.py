@@ -25,18 +25,19 @@ T = TypeVar("T")
 class ProcessLost(Exception):
     """The error for a forked process that ended too early, or was killed because it sent nothing in time.
 
-    ``code``: the exit code of the process; -SIGKILL if it was killed.
+    ``code``: the exit code of the process; None if it sent nothing in time.
     """
 
     def __init__(self, code: int | None) -> None:
-        super().__init__(f"exit code {code}")
+        super().__init__("no answer in time" if code is None else f"exit code {code}")
         self.code = code
 
 
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
-    """Yield the items that ``work`` yields in a forked process; raise the exception that it raises.
+    """Yield the items that ``work`` yields in a forked process; raise the Exception that it raises.
 
-    Raise ProcessLost if the process ends before ``work`` does, or if it sends nothing for ``seconds``.
+    An Exception that pickle cannot copy becomes ProcessLost or another Exception.  Raise ProcessLost if the
+    process ends before ``work`` does, or if it sends nothing for ``seconds``.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -57,6 +58,8 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
                 raise answer
             (item,) = answer
             yield item
+        else:
+            raise ProcessLost(None)
     finally:
         receiver.close()
         process.kill()
@@ -114,7 +117,8 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 
     On a system that cannot fork, ``items`` is called in this process, without limits.
     ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the CirclekitErrors of
-    ``items``, LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
+    ``items``, LimitError if the process needs too much memory or the system kills it, FormatError if it
+    crashes or takes too long.
     """
 
     def limited_items() -> Iterator[Item]:
@@ -133,7 +137,9 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
     try:
         yield from run_forked(limited_items, SILENCE_SECONDS)
     except ProcessLost as lost:
-        too_long = lost.code in (-signal.SIGXCPU, -signal.SIGKILL)
+        if lost.code == -signal.SIGKILL:
+            raise LimitError(f"{what}: the system killed the process that reads it") from None
+        too_long = lost.code in (-signal.SIGXCPU, None)
         reason = "reading it does not end" if too_long else "the library that reads it crashed"
         raise FormatError(f"{what} is damaged: {reason}") from None
 
@@ -141,8 +147,8 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 def _limit_memory(size: int) -> None:
     """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take.
 
-    The memory is limited only where /proc says how much is in use.  A stricter limit of the memory stays; of
-    the processor time, only the hard limit stays.
+    The memory is limited only where /proc says how much is in use; a stricter limit stays.  The soft limit of
+    the processor time is replaced, also if it is stricter; the hard limit stays.
     """
     import resource  # does not exist on every system
 

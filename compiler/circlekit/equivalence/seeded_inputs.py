@@ -2,7 +2,8 @@
 """Make seeded inputs for a graph (normal, boundary and zero), and give seeds to random operators.
 
 The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
-They are the same on every machine, and do not depend on other inputs.
+They are the same on every machine.  Other inputs matter only for boundary sets: the smallest float input
+determines how many of them there are (``input_sets``), and the elements depend on that number.
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
 name, for example when it inlines a branch of IF.  No other property of an operator survives every rewrite, so
@@ -41,7 +42,7 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 SMALL_MODEL_ELEMENTS = 1024
 """If all float inputs together have at most this many elements, each of them gets all numbers of EDGES.
 
-The numbers are then distributed over several boundary sets.  Otherwise there is one boundary set.
+There are then as many boundary sets as the smallest float input needs for that; otherwise there is one.
 """
 
 

@@ -76,8 +76,9 @@ def copy_submodel(
     """Return a model with copies of ``ops`` in its main graph, and with copies of the graphs that they call.
 
     ``ops``: operators of one graph in a valid order.  ``inputs``, ``outputs``: values of that graph, which
-    become the inputs and outputs of the new model.  Signatures and metadata are not copied, because they
-    describe the whole model.
+    become the inputs and outputs of the new model.  If an input is a result of one of ``ops``, the copied
+    operator gets a new result without users in its place.  Signatures and metadata are not copied, because
+    they describe the whole model.
     """
     cloner = _Cloner()
     main = Graph(model.main.name)
@@ -89,6 +90,10 @@ def copy_submodel(
     main.outputs = cloner.copies(outputs)
     values = [v for op in ops for v in (*op.inputs, *op.results) if v is not None]
     cloner.edges(dict.fromkeys([*values, *inputs, *outputs]))
+    for value in main.inputs:
+        if value.producer is not None:
+            stub = Value.of_type(value, main.unique_name(value.name))
+            value.producer.take_result(value.result_index, stub)
     new = copy(model)
     new.graphs = [main, *(cloner.graphs[id(g)] for g in callees)]
     new.signatures, new.metadata, new.extra, new.source = [], [], {}, None

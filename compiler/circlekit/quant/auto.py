@@ -3,7 +3,7 @@
 
 A technique changes the float model, its ranges or the rounding of its weights to lower the error of the
 outputs.  A trial simulates the quantized model on some samples and measures this error.  A technique is kept
-if the error falls.  The search has these steps:
+if the error falls by more than a least gain.  The search has these steps:
 
 1. Rotate channels between layers, or not.
 2. Equalize the float model with several strengths, and estimate the ranges in several ways (see
@@ -141,9 +141,10 @@ class Auto:
         return self._final(best, self.samples[: self._affordable(part)])
 
     def _rotate(self) -> bool:
-        """Rotate channels of ``model`` between layers if that lowers the error; return whether it rotated.
+        """Rotate channels of ``model`` between layers, or not; return whether it rotated.
 
-        The last quarter of the samples is held back: the error is measured on it.
+        It rotates if the error falls by more than LEAST_GAIN_DB.  The error is measured on the last quarter
+        of the samples, which is held back.
         """
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]

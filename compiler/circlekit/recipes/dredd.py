@@ -61,7 +61,7 @@ class Result:
     ``name``: the name of the case.  ``passes``: the names of the passes that were run.
     ``failures``: a text for each failure; empty if the test passed.
     ``notes``: what was not compared, and why.
-    ``before``, ``after``: the number of operators before and after the passes; None: the test failed earlier.
+    ``before``, ``after``: the number of operators before and after the passes; None: the test ended earlier.
     ``rules``: the number of rules that were checked.
     ``compared``: the number of outputs after the passes that were compared with those before.
     ``litert``: the number of arrays that were compared with LiteRT.
@@ -265,7 +265,10 @@ class _Test:
 
     @staticmethod
     def rounding(base: Model, run: Run) -> dict[str, float]:
-        """Return {output: the change that rounding may make}; 0 for an output whose terms do not cancel."""
+        """Return {output: the change that rounding may make if large terms cancel in the output, else 0}.
+
+        For the other outputs, ``allowed_difference`` includes rounding.
+        """
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))
 
@@ -285,12 +288,12 @@ class _Test:
         except (UnsupportedError, EquivalenceError) as error:
             ran_before = self.result.litert > 0  # outputs were compared
             failed = isinstance(error, EquivalenceError)
+            if when == "after":
+                self.result.litert_refusal = error.message
             if failed and ((ran_before and model.format == "tflite") or not _runs_in_one(model)):
                 raise
             other = ", but by ONE's interpreter" if failed else ""
             self.result.notes.append(f"not run by LiteRT {when}{other}: {error.message}")
-            if when == "after":
-                self.result.litert_refusal = error.message
             return
         names = [value.name for value in model.main.outputs]
         sentences = litert.differences(names, run.outputs, litert_outputs, tolerance)

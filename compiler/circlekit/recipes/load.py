@@ -34,9 +34,10 @@ The text form begins otherwise.  Only its statement ``extra`` looks like a field
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     """Return the model in a recipe file of either language.
 
-    ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``.  None: circle
-    if the recipe has words that only circle has; otherwise the format that the name of one of the three
-    directories above implies (``CircleRecipes``); otherwise tflite.  The text form states its format itself.
+    ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``.  None: the
+    format that its first line states (``# format: circle``); otherwise circle if it has words that only
+    circle has; otherwise the format that the name of one of the three directories above implies
+    (``CircleRecipes``); otherwise tflite.  The text form states its format itself.
 
     Raise FileError if a file cannot be read, FormatError if it is not a text, and the errors of
     ``read_recipe`` if the text is not a valid recipe.
@@ -88,10 +89,10 @@ def read_recipe(
     Raise ParseError, with line and column, for an invalid text.  For the text form, also raise the other
     errors of ``parse_model``, such as ShapeError, and ModelError for a file that the text must not name.
     ``label``: the name of the text, for errors.
-    ``fmt``: the format of the model of a ``test.recipe``; None: circle if the text has words that only circle
-    has, otherwise tflite.
+    ``fmt``: the format of the model of a ``test.recipe``; None: the one that the text itself tells
+    (``recipe_format``), otherwise tflite.
     ``folder``: the folder of the files that the text names; None: it must not name any.
-    ``sure``: whether ``fmt`` is certain.  If it is a guess, words that only circle has decide for circle.
+    ``sure``: whether ``fmt`` is certain.  If not, what the text itself tells comes first.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):

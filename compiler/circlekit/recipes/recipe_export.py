@@ -42,7 +42,7 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
     else:
         data = memoryview(to_bytes(model, fmt))
         assert identify(data) == fmt
-        text = recipe_text(decode(data, fmt), data, fmt, folder, resample)
+        text = f"# format: {fmt}\n{recipe_text(decode(data, fmt), data, fmt, folder, resample)}"
     for name, content in folder.files.items():
         write_file(target.parent / name, [content])
     write_file(target, [text.encode("utf-8", "surrogateescape")])

@@ -75,8 +75,8 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
     become inputs after the named ones.  ``outputs``: names of values, or one name; if empty, the outputs of
     the graph.
-    Raise ModelError for an unknown name, and for an input on which no output depends, and the errors of
-    ``submodel``.
+    Raise ModelError for an unknown name, and for an input that is not needed if the other inputs are given,
+    and the errors of ``submodel``.
     """
     graph = model.main
     starts = list(dict.fromkeys(find_values(graph, names_in("a value", inputs))))

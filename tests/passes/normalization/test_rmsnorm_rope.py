@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMS norm and rotary embedding are recognized by what they compute, not by their shape alone."""
+"""Operators become an RMS norm or a rotary embedding only if they compute the same."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_layer_without_bias_is_quantized(operands: str) -> None:
     ("shape", "count"), [("3", 3), ("1,1,3", 3), ("2,1,3", 1), ("2,2,3", 1), ("1,1,1", 1), ("2,2,1", 1)]
 )
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
-def test_slopes_have_a_scale_for_each_element_if_there_is_one_for_each_channel(
+def test_each_slope_has_a_scale_if_there_is_one_slope_per_channel(
     shape: str, count: int, granularity: str
 ) -> None:
     model = quantized(

@@ -41,8 +41,11 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 INPUT_INTEGER_BITS = 5
 """The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
 
-SMALLEST_MULTIPLIER = 1 + 2.0**-20
-"""The reference kernels want multipliers of differences above 1; this is one whose inverse is below 1."""
+SMALLEST_MULTIPLIER = 1 + 2.0**-23
+"""The multiplier of differences for the smallest float32 scale with which LiteRT's reference kernels run.
+
+They abort if this multiplier is 1 or less.
+"""
 
 SUM_INTEGER_BITS = 12
 """The integer bits of the sum of exponentials."""
@@ -72,8 +75,8 @@ class ExpTable(NamedTuple):
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta).
 
-    For scales up to 2^-26, where LiteRT's reference kernels abort, all exponentials are 1 within 4e-6, as for
-    the next larger scale, which is taken instead.
+    For scales up to 2^-26, where LiteRT's reference kernels abort, the table is that of the next larger scale
+    (float32): all exponentials are 1 within 4e-6.
     """
     real = max(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), SMALLEST_MULTIPLIER)
     multiplier = quantize_multiplier(min(real, 2.0**31 - 1))

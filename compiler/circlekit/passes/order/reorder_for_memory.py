@@ -81,8 +81,8 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
     """Return for each operator a set of operators that must run before it; bit i of a set is operator i.
 
-    They are the producers of its operands and, if it has an effect, the last earlier operator with one.  The
-    operators that must run before these are not in the set.
+    They are the producers of its operands and, if it has an effect, the last earlier operator with one.  What
+    must run before these is not added.
     """
     found, last_effect = [], 0
     for op in ops:

@@ -59,20 +59,20 @@ DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("", "stride_w"): 1, ("", "stride_h"): 1, ("", "filter_width"): 1, ("", "filter_height"): 1,
     ("DepthwiseConv2DOptions", "depth_multiplier"): 1,
     ("ArgMaxOptions", "output_type"): "INT64", ("ArgMinOptions", "output_type"): "INT64",
-    ("ShapeOptions", "out_type"): "INT32", ("UniqueOptions", "idx_out_type"): "INT32",
+    ("ShapeOptions", "out_type"): "INT32",
     ("OneHotOptions", "axis"): -1, ("SparseToDenseOptions", "validate_indices"): True,
     ("LocalResponseNormalizationOptions", "radius"): 5, ("LocalResponseNormalizationOptions", "bias"): 1.0,
     ("LocalResponseNormalizationOptions", "alpha"): 1.0, ("LocalResponseNormalizationOptions", "beta"): 0.5,
     ("LeakyReluOptions", "alpha"): 0.2, ("InstanceNormOptions", "epsilon"): 1e-5,
-    ("RmsNormOptions", "epsilon"): 1e-6, ("BidirectionalSequenceLSTMOptions", "time_major"): True,
+    ("RmsNormOptions", "epsilon"): 1e-6,
 }  # fmt: skip
 """{(table of options, or "" for all tables; field of the schema): default in recipes}.
 
-Only fields for which the schema has another default are listed.
+A field is listed only if the schema has another default.
 """
 
 Options = Mapping[str, Any]
-"""The options of a custom operator in a recipe, {field: value}; absent fields have their defaults."""
+"""All options of a custom operator, {field: value}; those that the recipe lacks have their defaults."""
 
 _TYPES = enumeration("TensorType", "tflite").numbers
 FLOAT32, INT32, INT64 = _TYPES["FLOAT32"], _TYPES["INT32"], _TYPES["INT64"]
@@ -192,12 +192,12 @@ _INDEX_ENUM = Enumeration(
 VERSIONS: Final = {"tflite": TFLITE_VERSION, "circle": 0}
 """{format: the schema version of a model whose recipe does not state ``model_version``}."""
 
-CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
-    {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
-    # a row of the enum: (name, number in tflite or None, number in circle or None)
+CIRCLE_ONLY: Final = frozenset({"UINT4", "mx_quant", *ALIASES.values()}).union(
+    # a row of an enum: (name, number in tflite or None, number in circle or None)
+    (name for name, tflite, _ in ENUMS["TensorType"][1] if tflite is None),
     *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
-"""The words that occur only in recipes for circle."""
+"""Words that ONE's recipes for tflite never have.  A recipe with one is circle, unless it states a format."""
 
 
 EMPTY: Final = "empty_vectors"
@@ -214,8 +214,8 @@ class RecipeField(NamedTuple):
     ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
     ``default``: the value if a recipe that is read lacks the field; None: there is no value then.
     ``stored``: its name in trees; for a field of a table, the name in the schema.
-    ``schema_default``: the value if the tree of a model file lacks the field.  If it is not ``default``, the
-    recipe that is written must state it.
+    ``schema_default``: the value if the tree of a model file lacks the field.  A recipe that is written
+    states it if ``default`` is another.
     """
 
     name: str
@@ -258,7 +258,8 @@ def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
 def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
     """Yield the fields of the message for ``table``, a table of the schema.
 
-    A field of the schema with a second name in ALIASES gives two fields; recipes are written with the first.
+    A field of the schema with a second name in ALIASES gives two fields.  Recipes are written with the one
+    that is yielded first: for circle, that with the second name.
     """
     for stored, type_, schema_default, only_format in TABLES[table]:
         if only_format not in ("", fmt) or type_ in UNIONS:
@@ -274,7 +275,7 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
 
 
 def message_defaults(name: str, fmt: str) -> Tree:
-    """Return the tree of a message ``name`` that states no fields: its defaults, and ``name`` as key ""."""
+    """Return the tree of a message that states no fields: {"": ``name``, field: its default}."""
     fields = recipe_messages(fmt)[name]
     return {"": name, **{f.stored: f.default for f in fields if f.default is not None}}
 

@@ -45,8 +45,17 @@ _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 """Matches a comment, a string (group 1) or a word (group 2) of a recipe."""
 
 
+_STATED_FORMAT = re.compile(r"# format: (circle|tflite)\s*\n")
+"""Matches the first line of a recipe that circlekit wrote; ONE's language has no field for the format."""
+
+
 def recipe_format(text: str) -> str | None:
-    """Return ``circle`` if the recipe has words that only circle has, else None."""
+    """Return the format that the first line states; else circle if the text has a word in CIRCLE_ONLY.
+
+    Return None if the text tells nothing.
+    """
+    if stated := _STATED_FORMAT.match(text):
+        return stated[1]
     words = (match[1] or match[2] for match in _WORD.finditer(text))
     return "circle" if any(word in CIRCLE_ONLY for word in words) else None
 

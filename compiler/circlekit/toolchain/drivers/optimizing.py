@@ -19,7 +19,7 @@ from circlekit.toolchain.session import Session
 
 PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.SWITCH)
 GROUP = Option("O", short="-O", is_shown=False)
-"""The option that names optimization groups.  Only onecc sets it.
+"""The option with which onecc names optimization groups.  The help of one-optimize does not show it.
 
 A group is a file of options, such as O1.cfg.  The names are without their O, separated by spaces.
 """
