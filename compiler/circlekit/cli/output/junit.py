@@ -32,7 +32,7 @@ def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
         "failures": str(failed),
         "errors": "0",
         "skipped": "0",
-        "time": f"{sum(result.seconds for result in results):.3f}",
+        "time": f"{sum(result.seconds for result in results):.6f}",
     }
     suites = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(suites, "testsuite", totals)
@@ -59,7 +59,7 @@ def _dotted(recipe: Path | None) -> str:
 
 def _add_case(suite: ElementTree.Element, folder: str, name: str, result: Result) -> None:
     """Add the test case for ``result`` to ``suite``; ``folder``: the class name."""
-    attributes = {"classname": folder, "name": printable(name), "time": f"{result.seconds:.3f}"}
+    attributes = {"classname": folder, "name": printable(name), "time": f"{result.seconds:.6f}"}
     test = ElementTree.SubElement(suite, "testcase", attributes)
     lines = [line for failure in result.failures for line in failure.splitlines()]
     if lines:
