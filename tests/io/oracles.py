@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Independent readers of both formats, generated from the formats' schemas, as oracles for ours.
 
-What a reader can read is found by looking at its classes; only ALIASES and DERIVED are listed by hand.  The
-names and numbers of enum values are the reader's own.  The keys of the trees made here are the reader's names
-of fields, such as ``BuiltinOptions``.
+What a reader can read is found by looking at its classes; only ALIASES, DERIVED and HELPERS are listed by
+hand.  The numbers of enum values are the reader's own, except for names that the reader lacks.  The keys of
+the trees made here are the reader's names of fields, such as ``BuiltinOptions``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ ALIASES = {"AdjointLhs": "AdjX", "AdjointRhs": "AdjY"}
 
 DERIVED = {("tflite", "OperatorCode", "BuiltinCode")}
 """(package, table, field): a field that the package computes from two stored ones."""
+
+HELPERS = ("Length", "AsNumpy", "IsNone")
+"""The ends of the names of methods that say more about a field, as ``ShapeLength`` about ``Shape``."""
 
 UNREADABLE = object()
 """A member of a union that is newer than the package."""
@@ -73,14 +76,13 @@ class Oracle:
 
     def fields(self, table: str) -> list[str]:
         """Return the fields of a table that the package can read."""
-        support = ("Length", "AsNumpy", "IsNone", "HasIdentifier")
-        kind = self.names[table]
+        members = vars(self.names[table])
+        helpers = {name + end for name in members for end in HELPERS}
         return [
             name
-            for name, member in vars(kind).items()
+            for name, member in members.items()
             if inspect.isfunction(member)
-            and name != "Init"
-            and not name.endswith(support)
+            and name not in {"Init", *helpers}
             and (self.name, table, name) not in DERIVED
         ]
 

@@ -14,7 +14,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.op import REGISTRY
 from tests.io.models import LIBRARY, file_bytes
-from tests.io.oracles import CIRCLE, ORACLES, TFLITE, Oracle, differences
+from tests.io.oracles import CIRCLE, LITERT, ORACLES, TFLITE, Oracle, differences
 
 
 def readers(data: bytes) -> list[Oracle]:
@@ -56,3 +56,9 @@ def test_operator_codes(model_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(LIBRARY))
 def test_fields_of_rare_features(name: str) -> None:
     agree(file_bytes(name))
+
+
+def test_the_length_of_an_external_buffer_is_a_field_and_that_of_a_vector_is_not() -> None:
+    assert LITERT.fields("ExternalBuffer") == ["Id", "Group", "Offset", "Length", "Packing"]
+    assert "Shape" in LITERT.fields("Tensor")
+    assert "ShapeLength" not in LITERT.fields("Tensor")

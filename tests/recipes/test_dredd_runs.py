@@ -96,6 +96,12 @@ def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["m", "m.2"]
 
 
+def test_a_name_with_a_number_is_not_taken_for_another(tmp_path: Path) -> None:
+    used: set[str] = set()
+    folders = [dredd_runs.folder_in(tmp_path, name, used) for name in ("m", "m", "m.2", "m", "a/b", "a_b")]
+    assert folders == [tmp_path / name for name in ("m", "m.2", "m.2.2", "m.3", "a_b", "a_b.2")]
+
+
 @pytest.mark.parametrize("path", [None, Path("folder")])
 def test_paths_for_a_process_with_another_working_directory(path: Path | None) -> None:
     test = dredd_runs.Test(Case("model", path), path, with_litert=False).with_absolute_paths()

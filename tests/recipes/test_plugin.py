@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import circlekit.recipes.plugin  # noqa: F401  # pytester forgets what it imports, but numpy is imported only once
+
 pytest_plugins = ["pytester"]
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
@@ -75,9 +77,10 @@ def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester:
     """Recipes without passes are run with the passes of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()
+    (folder / "dead.ck").write_text(MODEL.replace("}", "  %u = Relu(%x)\n}") + "rules { total(2) }")
     flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "remove_dead"]
     result = pytester.runpytest_inprocess(*flags, folder)
-    result.assert_outcomes(passed=3, failed=1)  # good twice and Relu_000; misspelt
+    result.assert_outcomes(passed=4, failed=1)  # good twice, dead and Relu_000; misspelt
     result = pytester.runpytest_inprocess(*flags[:-1], "remove_deed", folder)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --dredd-passes: *'remove_deed'; did you mean remove_dead*"])

@@ -115,7 +115,10 @@ def test_constants_that_are_nearly_equal(second: str, sentence: str) -> None:
 
 
 def test_what_a_partial_match_lacks() -> None:
-    """Of the picture Minimum, Relu (2 for each, and 1 for all), one operator matches."""
+    """Of the picture, the Minimum matches and the Relu does not.
+
+    The progress counts 2 for each operator that matches, and 1 more if all of them do.
+    """
     model = parse_model("graph main(%x: f32[2,3]) -> %y { %m = Minimum(%x, 6.0) %y = Tanh(%m) }")
     (refusal,) = explain_pass(model, "transform_min_relu_to_relu6", "circle")
     assert (refusal.progress, refusal.missing) == (2, 2 + 2 + 1 - 2)

@@ -58,14 +58,22 @@ def test_no_workflow_has_no_steps() -> None:
     assert read({"workflows": ["A"], "A": EMPTY}) == ([], [])
 
 
-def test_workflows_keep_the_order_of_the_file_unless_one_waits() -> None:
-    names = ["d", "b", "a", "c"]
-    waits = {"d": ["a"], "b": [], "a": ["c"], "c": []}
+@pytest.mark.parametrize(
+    ("waits", "order"),
+    [
+        ({"d": ["a"], "b": [], "a": ["c"], "c": []}, ["b", "c", "a", "d"]),
+        ({"d": [], "a": [], "b": ["a"], "c": []}, ["d", "a", "c", "b"]),  # in the first round, b waits
+    ],
+)
+def test_workflows_keep_the_order_of_the_file_in_each_round(
+    waits: dict[str, list[str]], order: list[str]
+) -> None:
+    names = list(waits)
     document: dict[str, Any] = {"workflows": names}
     for name in names:
         document[name] = {"cfg-reference": {"path": name}, "run-after": waits[name]}
     steps, warnings = read(document)
-    assert [step.configuration for step in steps] == ["b", "c", "a", "d"]
+    assert [step.configuration for step in steps] == order
     assert len(warnings) == 1  # ONE refuses this file
 
 
@@ -155,7 +163,9 @@ def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.
     [
         ({"workflows": ["A", "Z"]}, 'ValueError: Not found Z key listed in "workflows" (flow.json)'),
         ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pak", "commands": {}}}},
-         "ValueError: flow.json: A: S: unknown one-cmd one-pak; did you mean one-pack?"),
+         "ValueError: flow.json: A: S: unknown one-cmd 'one-pak'; did you mean one-pack?"),
+        ({"A": {"steps": ["S"], "S": {"one-cmd": "", "commands": {}}}},
+         "ValueError: flow.json: A: S: unknown one-cmd ''"),
         ({"A": {"cfg-reference": {"path": "none.cfg"}}},
          "FileNotFoundError: Not found given configuration file: none.cfg"),
     ],

@@ -10,7 +10,7 @@ import stat
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from circlekit.errors import FileError
 from circlekit.io.foreign_files import foreign_folder
@@ -48,6 +48,16 @@ class FileMap(mmap.mmap):
     def seekable(self) -> bool:
         """Return True.  ``zipfile`` calls this method, which ``mmap`` has from Python 3.13 on only."""
         return True
+
+    def seek(self, *place: Any) -> None:
+        """Move to ``place``, as in ``file.seek``; raise OSError for a place outside of the file.
+
+        ``mmap`` raises ValueError, which ``zipfile`` does not catch.
+        """
+        try:
+            super().seek(*place)
+        except ValueError as error:
+            raise OSError(str(error)) from None
 
     def check(self) -> None:
         """Raise FileError if the file was changed after it was mapped: the map may have changed with it."""

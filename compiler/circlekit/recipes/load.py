@@ -86,8 +86,9 @@ def read_recipe(
 ) -> Model:
     """Return the model in a text of either language.
 
-    Raise ParseError, with line and column, for an invalid text.  For the text form, also raise the other
-    errors of ``parse_model``, such as ShapeError, and ModelError for a file that the text must not name.
+    Raise ParseError, with line and column, for an invalid text, and FileError for a file that cannot be read.
+    For the text form, also raise the other errors of ``parse_model``, such as ShapeError, and ModelError for
+    a file that the text must not name.
     ``label``: the name of the text, for errors.
     ``fmt``: the format of the model of a ``test.recipe``; None: the one that the text itself tells
     (``recipe_format``), otherwise tflite.

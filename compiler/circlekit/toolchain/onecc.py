@@ -165,7 +165,7 @@ def workflow_steps(path: str, session: Session) -> list[Ready]:
     """
     steps: list[Ready] = []
     for step in read_workflow(path, session.report):
-        if step.tool:
+        if step.configuration is None:
             steps.append(_step(step, session))
         else:  # the choices on onecc's command line do not apply to workflows
             steps += configured_steps(read_configuration(step.configuration), session, Choice())
@@ -297,7 +297,7 @@ def _step(step: Step, session: Session) -> Ready:
     driver = all_drivers().get(step.tool)
     if driver is None:
         near = did_you_mean(step.tool, list(all_drivers()))
-        raise DriverError("ValueError", f"{step.where}: unknown one-cmd {step.tool}{near}")
+        raise DriverError("ValueError", f"{step.where}: unknown one-cmd {step.tool!r}{near}")
     return _ready(step.tool, words_of(driver, step.keys, step.where), session, step.where, step.where)
 
 

@@ -25,24 +25,24 @@ TOOL, COMMANDS = "one-cmd", "commands"
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a workflow: it runs a driver or, if ``tool`` is empty, a configuration file.
+    """A step of a workflow: it runs a driver or, if ``configuration`` is not None, a configuration file.
 
     ``tool``: the name of the driver.  ``keys``: the texts of its options, by key.
     ``configuration``: the path of the configuration file.
-    ``where``: the place of the step (file, workflow, step), for errors.
+    ``where``: the place of the driver's step (file, workflow, step), for errors.
     """
 
     tool: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
-    configuration: str = ""
+    configuration: str | None = None
     where: str = ""
 
 
 def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     """Return the steps of a workflow file in the order to run them.
 
-    A workflow comes after those in its list ``run-after``.  Workflows that could run at the same time keep
-    their order in the file.
+    The order has rounds.  Each round takes, in the order of the file, the workflows whose lists ``run-after``
+    name only workflows of earlier rounds.
     ``warn``: is called with a warning if ONE would refuse a file that is accepted here.
     Raise DriverError, in ONE's words, if the file is wrong, or if workflows wait for each other in a cycle.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlekit.equivalence.data_files import numpy_files
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npy, read_npz
 from circlekit.errors import CirclekitError, FormatError, LimitError
 from circlekit.ir.resources.resource_limits import limited
@@ -83,4 +84,44 @@ def test_a_wrong_checksum_of_plain_data_is_damage(tmp_path: Path) -> None:
     content[content.find(X.tobytes())] ^= 1
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(FormatError, match=r"arr_0.npy is damaged"):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_an_npz_file_without_members_may_have_a_comment(tmp_path: Path) -> None:
+    for comment in (b"", b"c" * 100, b"c" * 65535):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+            archive.comment = comment
+        assert read_npz(tmp_path / "x.npz") == []
+
+
+def test_big_endian_arrays_are_copied_within_the_memory_limit(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(1000, dtype=">f8"))
+    np.savez(tmp_path / "x.npz", a=np.arange(1000, dtype=">f8"), b=np.arange(1000, dtype=">f8"))
+    assert read_npy(tmp_path / "x.npy").tolist() == list(range(1000))
+    with limited(7999), pytest.raises(LimitError, match=r"x.npy would take"):
+        read_npy(tmp_path / "x.npy")
+    with limited(15999), pytest.raises(LimitError, match=r"x.npz: b.npy would take"):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_names_that_a_zip_file_cannot_hold_are_escaped(tmp_path: Path) -> None:
+    names = ["\udcff", "a\0b", "a", "\u00e9", "/x"]
+    (tmp_path / "x.npz").write_bytes(encode_npz(dict.fromkeys(names, X)))
+    assert [name for name, _ in read_npz(tmp_path / "x.npz")] == [r"\udcff", r"a\x00b", "a", "\u00e9", "/x"]
+
+
+def test_a_deeply_nested_header_is_damage(tmp_path: Path) -> None:
+    header = b"-" * 9000 + b"1"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(FormatError, match=r"x.npy is not a readable npy file"):
+        read_npy(tmp_path / "x.npy")
+
+
+def test_a_defect_of_the_reader_is_not_called_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(*_: object) -> None:
+        raise TypeError("a defect")
+
+    np.savez_compressed(tmp_path / "x.npz", X)
+    monkeypatch.setattr(numpy_files, "count_memory", defect)
+    with pytest.raises(TypeError, match="a defect"):
         read_npz(tmp_path / "x.npz")

@@ -123,6 +123,12 @@ def test_quotes() -> None:
     assert quote("it's \"\\\n") == '"it\'s \\"\\\\\\n"'
 
 
+@pytest.mark.parametrize("character", ["\r", "\0"])
+def test_a_character_that_needs_no_escape_may_stand_beside_one(character: str) -> None:
+    token = Source(f'"a{character}1\\n"').take()
+    assert (token.kind, token.text) == ("string", f"a{character}1\n")
+
+
 def test_entries_that_are_not_printed() -> None:
     kept = {"a": 1, "list": [None, b""], "array": np.zeros(1, np.complex64)}
     dropped: dict[str, object] = {

@@ -192,10 +192,12 @@ def test_gelu_between_layers_near_misses(text: str, sentence: str) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [("", ""), ("", ", [0.0, 0, 0]"), (", [0.0, 0, 0]", "")])
 def test_an_absent_bias_is_zero(first: str, second: str) -> None:
-    text = layers().replace(", [0.5, 0])", f"{first})").replace(f", [{0.5 * ROOT}, 0])", f"{second})")
-    text = text.replace("[0, 1, 0]]", "[0, 1, 0], [2, 0, 1]]").replace("f32[2,2]", "f32[2,3]")
-    text = text.replace(f"[0, {ROOT}, 0]]", f"[0, {ROOT}, 0], [{2 * ROOT}, 0, {ROOT}]]")
-    text = text.replace("[[1.0, 2], [3, 4], [5, 6]]", "[[1.0, 2, 3], [4, 5, 6]]").replace(
-        "[1.0, 2, 3])", "[1.0, 2])"
-    )
+    text = f"""graph main(%x: f32[2,3]) -> %z {{
+      %h = FullyConnected(%x, [[1.0, 0, 1], [0, 1, 0], [2, 0, 1]]{first})
+      %s = FullyConnected(%x, [[{ROOT}, 0, {ROOT}], [0, {ROOT}, 0], [{2 * ROOT}, 0, {ROOT}]]{second})
+      %e = Opaque(%s) {{code: "CUSTOM", custom_code: "Erf"}} : f32[2,3]
+      %a = Add(%e, 1.0)
+      %m = Mul(%h, %a)
+      %z = FullyConnected(%m, [[1.0, 2, 3], [4, 5, 6]], [1.0, 2]) {{act: RELU}}
+    }}"""
     check_pass(text, "replace_with_fc_gelu_fc", ["FullyConnected", "Gelu", "FullyConnected"])

@@ -17,7 +17,7 @@ from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, Runner, collect, litert_engine, runner
 from circlekit.quant.calibration.engine import Engine
-from circlekit.quant.calibration.observer import Observations
+from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from tests.quant.test_recurrent import lstm, records
 
@@ -245,3 +245,13 @@ def test_litert_needs_the_bytes_of_all_tensors(monkeypatch: pytest.MonkeyPatch) 
     net = ck.parse("graph main(%x: f32[3,5]) -> %y { %a = Abs(%x)\n %y = Reshape(%a, [15]) }")
     ck.calibrate(net, [[np.ones((3, 5), np.float32)]], engine="litert")
     assert sizes == [3 * 15 * 4]
+
+
+def test_litert_refuses_a_constant_with_the_name_of_a_tensor() -> None:
+    """``calibrate`` gives tensors distinct names; the engine itself does not."""
+    pytest.importorskip("ai_edge_litert")
+    net = ck.parse("graph main(%x: f32[1,2]) -> %y { %c = const f32[2] [10.0, 20]\n %y = Add(%x, %c) }")
+    next(value for value in net.main.values() if value.is_const).name = "x"
+    engine = litert_engine.LitertEngine(net, Selection.of(net))
+    with pytest.raises(UnsupportedError, match=r"expected one tensor %x in LiteRT, got 2; use the engine"):
+        engine.observe([np.ones((1, 2), np.float32)])

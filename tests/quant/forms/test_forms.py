@@ -103,7 +103,10 @@ def test_a_constant_one_step_beyond_the_range_needs_no_other_form(steps: int, wa
 
 
 def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
-    """HARD_SWISH multiplies by less than 1: the steps of the result are at least 1/127 of the operand's."""
+    """HARD_SWISH needs a scale of the result of at least 1/127 of the operand's scale.
+
+    Its kernel multiplies integers by (operand scale / 128) / result scale, which must be below 1.
+    """
     x = np.linspace(-1000, -0.1, 8, dtype=np.float32)[None]
     plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }", x)
     step = plan.tensors["x"].scale[0] / 127

@@ -170,3 +170,18 @@ def test_a_chain_of_data_movement_may_be_longer_than_the_recursion_limit() -> No
     assert noise.remaining(ops) == 0.0
     assert noise.remaining(ops[:-1]) == 1.0
     assert choose_raised(noise, ops[-1:]) == []
+
+
+def test_no_operator_that_gains_is_left_behind_data_movement() -> None:
+    """After the cluster and %v are raised, only %y, which reads a copy of %v, keeps %v rounded."""
+    outputs = [f"%e{i}" for i in range(MAX_CLUSTER)]
+    lines = "".join(f"  {name} = Sin(%t)\n" for name in outputs)
+    model = circlekit.parse(f"""graph main(%x: f32[1,4]) -> {", ".join(outputs)}, %y {{
+  %v = Abs(%x)
+  %w = Reshape(%v, [4, 1])
+  %y = Neg(%w)
+  %t = Exp(%x)
+{lines}}}""")
+    v, w, _, t, *users = model.main
+    noise = Sensitivity({v: 0.1}, {t.output: 5.0, v.output: 0.01})
+    assert set(choose_raised(noise, model.main, clusters=[[t, w, *users]])) == set(model.main)

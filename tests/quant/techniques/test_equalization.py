@@ -16,7 +16,10 @@ from circlekit.quant.techniques.equalization import SMALLEST_FACTOR, channel_mag
 from tests.quant.techniques.uneven_net import samples, uneven
 
 RANGES = np.array([1, 0.125, 0.5, 0.25])
-"""Largest magnitudes of four channels; the factors are equal to them, because the largest is 1."""
+"""Largest magnitudes of four channels.
+
+The factors are equal to them: the largest is 1, all are powers of 2, and none is below SMALLEST_FACTOR.
+"""
 
 
 def net(middle: str, first: str = "Logistic(%x)") -> Model:
@@ -68,7 +71,7 @@ def test_a_tensor_between_two_products_has_factors_of_its_own() -> None:
     "middle",
     [
         "%m = Mul(%s, 0.5)",  # one number for all channels
-        "%m = Mul(%s, %g) {act: RELU6}",  # the channels of %s, which stay, are those of %m
+        "%m = Mul(%s, %g) {act: RELU6}",  # with an activation, %m must have the factors of %s, which are 1
         "%k = const f32[2,4] gaussian(0, 1)\n%m = Mul(%s, %k)",  # other numbers for each row
         "%m = Mul(%s, %s)",
         "%a = Mul(%s, %g)\n%m = Add(%a, %g)",  # another operator reads the constant
@@ -105,15 +108,16 @@ def test_operators_that_are_not_linear_keep_factors_of_1(middle: str) -> None:
 
 
 def test_factors_have_a_strength_and_a_least_value() -> None:
-    """A factor is max(range / largest range, SMALLEST_FACTOR) ** strength."""
-    ranges = np.array([4, 1, 4 * SMALLEST_FACTOR / 8, 0])  # a channel that is always 0 keeps its numbers
+    """A factor is max(range / largest range, SMALLEST_FACTOR) ** strength, rounded to a power of 2^(1/8)."""
+    ranges = np.array([4, 1.2, 4 * SMALLEST_FACTOR / 8, 0])  # a channel that is always 0 keeps its numbers
     for strength, expected in (
-        (1.0, [1, 0.25, SMALLEST_FACTOR, 1]),
-        (0.5, [1, 0.5, SMALLEST_FACTOR**0.5, 1]),
+        (1.0, [1, 2 ** (-14 / 8), SMALLEST_FACTOR, 1]),  # 1.2 / 4 = 2^(-13.9 / 8)
+        (0.5, [1, 2 ** (-7 / 8), SMALLEST_FACTOR**0.5, 1]),
     ):
         model, before = net("%m = Mul(%s, %g)"), net("%m = Mul(%s, %g)")
         equalize(model, {"m": ranges}, strength)
-        np.testing.assert_array_equal(constant(model, "w"), constant(before, "w") * np.array(expected))
+        expected_weights = constant(before, "w") * np.array(expected)
+        np.testing.assert_allclose(constant(model, "w"), expected_weights, rtol=1e-6)
     assert equalize(net("%m = Mul(%s, %g)"), {"m": RANGES}, strength=0.0) == []
 
 

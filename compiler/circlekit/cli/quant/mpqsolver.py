@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         configuration = _bisect(solver, arguments, files)
     quantized = solver.quantized(configuration)
-    if configuration.default.dtype is not i16:  # else the raised operators are not all that are int16
+    if configuration.default.dtype is not i16:  # all operators are int16 by default, not only the raised ones
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
     print(printable(f"Saving output model to {arguments.output_model}"))
     save_model(quantized, arguments.output_model)

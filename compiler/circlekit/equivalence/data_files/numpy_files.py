@@ -11,7 +11,8 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from tokenize import TokenError
 from typing import Any
 
@@ -34,49 +35,52 @@ ENCRYPTED = 1
 LOCAL_HEADER_BYTES = 30
 """The size of the fixed part of the header of a zip member; the name and the extra field follow it."""
 
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
-    EOFError, OSError, OverflowError, struct.error, KeyError, TypeError, SyntaxError, TokenError,
+_ZIP_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, ValueError, EOFError, OSError,
+    OverflowError, struct.error,
 )  # fmt: skip
-"""The exceptions that zipfile and numpy raise for a file that is damaged or of another kind."""
+"""The exceptions that zipfile raises for a file that is damaged or of another kind."""
+
+_HEADER_DAMAGE = (
+    ValueError, OverflowError, struct.error, KeyError, TypeError, SyntaxError, TokenError,
+    RecursionError, MemoryError,  # deep nesting
+)  # fmt: skip
+"""The exceptions that numpy raises for such a header of an npy file, which it parses as Python."""
 
 
 def read_npy(path: FilePath) -> Array:
     """Return the array of an npy file.  A little-endian array is a read-only view of the mapped file.
 
-    Raise FileError if the file cannot be read, FormatError if it is not npy or holds Python objects.
+    Raise FileError if the file cannot be read, FormatError if it is not npy or holds Python objects,
+    LimitError if a big-endian array or the data of a pipe exceeds the memory limit.
     """
     name = os.fspath(path)
-    content = map_file(path)
     try:
-        return _decode(content)
-    except _DAMAGE as error:
-        raise FormatError(f"{name} is not a readable npy file: {_sentence(error)}") from None
-
-
-LARGEST_EMPTY_BYTES = 64
-"""A zip file without members has at most this size.  zipfile cannot read such a file from a memory map."""
+        return _decode(map_file(path), name)
+    except _Damaged as error:
+        raise FormatError(f"{name} is not a readable npy file: {error}") from None
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of an npz file, in the order of the file.
 
-    Arrays that are not compressed are read-only views of the mapped file.  Raise FileError if the file cannot
-    be read, FormatError if it is not npz or holds Python objects, LimitError if the arrays exceed the memory
-    limit.
+    Little-endian arrays that are not compressed are read-only views of the mapped file.  Raise FileError if
+    the file cannot be read, FormatError if it is not npz or holds Python objects, LimitError if the other
+    arrays, or the data of a pipe, exceed the memory limit.
     """
     name, pairs = os.fspath(path), []
     content = map_file(path)
+    # ``content`` is a view of a memory map, except for a pipe or an empty file
+    file: Any = content.obj if isinstance(content.obj, mmap.mmap) else io.BytesIO(content)
     try:
-        # ``content`` is a view of a memory map, except for a pipe or an empty file
-        is_map = isinstance(content.obj, mmap.mmap) and len(content) > LARGEST_EMPTY_BYTES
-        file: Any = content.obj if is_map else io.BytesIO(content)
-        with counted_memory(), zipfile.ZipFile(file) as archive:
+        with _damage(*_ZIP_DAMAGE):
+            archive = zipfile.ZipFile(file)
+        with counted_memory(), archive:
             for member in archive.infolist():
-                array = _decode(_member(name, content, archive, member))
+                array = _decode(_member(name, content, archive, member), f"{name}: {member.filename}")
                 pairs.append((member.filename.removesuffix(".npy"), array))
-    except _DAMAGE as error:
-        raise FormatError(f"{name} is not a readable npz file: {_sentence(error)}") from None
+    except _Damaged as error:
+        raise FormatError(f"{name} is not a readable npz file: {error}") from None
     return pairs
 
 
@@ -90,12 +94,14 @@ def encode_npy(array: Array) -> bytes:
 def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
 
-    Unlike ``numpy.savez``, this function takes any name.  Strings (dtype object) are stored as dtype S.
+    Unlike ``numpy.savez``, this function takes any name.  NUL and lone surrogates, which names in zip
+    files cannot have, are written as escapes.  Strings (dtype object) are stored as dtype S.
     """
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest possible date
+            stored = name.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
+            member = zipfile.ZipInfo(f"{stored}.npy")  # with the earliest possible date
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()
 
@@ -103,44 +109,62 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
 def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> memoryview:
     """Return the bytes of ``member``: a view of ``content`` if they are neither compressed nor encrypted.
 
-    ``name``, ``content``: the name and the bytes of the whole file.  Raise BadZipFile for a wrong checksum,
+    ``name``, ``content``: the name and the bytes of the whole file.  Raise _Damaged if the member is damaged,
     LimitError if the decompressed member exceeds the memory limit.
     """
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
         header = member.header_offset
         # the lengths of name and extra field, which follow the fixed part of the header
-        lengths = struct.unpack_from("<2H", content, header + 26)
+        with _damage(struct.error):
+            lengths = struct.unpack_from("<2H", content, header + 26)
         start = header + LOCAL_HEADER_BYTES + sum(lengths)
         stored = content[start : start + member.file_size]
         if len(stored) != member.file_size or zlib.crc32(stored) != member.CRC:
-            raise zipfile.BadZipFile(f"{member.filename} is damaged")
+            raise _Damaged(f"{member.filename} is damaged")
         return stored
     need_memory(member.file_size, f"{name}: {member.filename}")
     count_memory(member.file_size)
-    return memoryview(archive.read(member))
+    with _damage(*_ZIP_DAMAGE):
+        return memoryview(archive.read(member))
 
 
-def _decode(content: memoryview) -> Array:
-    """Return the array of an npy file with the bytes ``content``; if damaged, raise one of ``_DAMAGE``."""
+def _decode(content: memoryview, name: str) -> Array:
+    """Return the array of an npy file with the bytes ``content``; raise _Damaged if it is damaged.
+
+    ``name``: its name, for errors.  Raise LimitError if a big-endian array exceeds the memory limit.
+    """
     stream = io.BytesIO(content[:MAX_HEADER_BYTES])
-    version = np.lib.format.read_magic(stream)
+    with _damage(ValueError):
+        version = np.lib.format.read_magic(stream)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }.get(version)
     if read_header is None:
-        raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
-    with warnings.catch_warnings():
+        raise _Damaged(f"version {version[0]}.{version[1]} of the format is not supported")
+    with warnings.catch_warnings(), _damage(*_HEADER_DAMAGE):
         warnings.simplefilter("ignore")  # numpy parses the header as Python, which may warn
         shape, is_fortran, dtype = read_header(stream)
     if dtype.hasobject:
-        raise ValueError("it holds Python objects, which are not loaded")
+        raise _Damaged("it holds Python objects, which are not loaded")
     size = int(np.prod(shape, dtype=object))  # dtype=object: Python integers, which cannot overflow
-    array = np.frombuffer(content, dtype, size, stream.tell()) if size else np.zeros(0, dtype)
-    array = array.reshape(shape, order="F" if is_fortran else "C")
+    with _damage(ValueError, OverflowError):  # the shape does not fit the bytes
+        array = np.frombuffer(content, dtype, size, stream.tell()) if size else np.zeros(0, dtype)
+        array = array.reshape(shape, order="F" if is_fortran else "C")
+    if not dtype.isnative:
+        need_memory(array.nbytes, name)
+        count_memory(array.nbytes)
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _sentence(error: Exception) -> str:
-    """Return the message of ``error`` on one line, or its type if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+class _Damaged(Exception):
+    """The file is damaged or of another kind.  The text is the reason."""
+
+
+@contextmanager
+def _damage(*kinds: type[Exception]) -> Iterator[None]:
+    """Return a context that turns exceptions of ``kinds`` into _Damaged: with their message on one line."""
+    try:
+        yield
+    except kinds as error:
+        raise _Damaged(" ".join(str(error).split()) or type(error).__name__) from None

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from circlekit.errors import ParseError
 
-_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+_STRING = r'"[^"\\\n]*(?:\\[^\n\r\0][^"\\\n]*)*"'
 _TOKEN = re.compile(
     rf"""(?P<skip>[ \t\r\n]+|\#[^\n]*)
     |(?P<value>%(?:{_STRING}|[\w.$/;:@+-]*[\w$/@+]))  # a bare name does not end in . ; : or -
@@ -80,6 +80,7 @@ class Source:
             return text
         if "\\" not in text:
             return text[1:-1]
+        text = text.replace("\r", r"\r").replace("\0", r"\x00")  # Python takes no string with these
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # Python only warns of an unknown escape

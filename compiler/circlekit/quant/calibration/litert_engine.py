@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class LitertEngine:
     The model is saved to a temporary file.  LiteRT's interpreter is made when the first sample is run.  So
     each worker process, which is forked from this process, makes an interpreter of its own from that file.
 
-    Raise UnsupportedError if LiteRT is not installed, or if the model keeps state, calls other graphs or has
-    two tensors of one name; LimitError if the tensors take more memory than allowed.
+    Raise UnsupportedError if LiteRT is not installed, or if the model keeps state or calls other graphs;
+    LimitError if the tensors take more memory than allowed.
     """
 
     name = "litert"
@@ -62,18 +62,12 @@ class LitertEngine:
         self._observer = Observer(model, selection)
         # the tensors of the main graph that are observed
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]
-        counts = Counter(value.name for value in self._values)
-        name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
-        if count > 1:
-            raise UnsupportedError(
-                f"LiteRT finds tensors by name, but {count} tensors are named {name!r}; {ADVICE}"
-            )
         size = sum(v.numel * v.dtype.bits // 8 for v in self._values if v.is_static)
         need_memory(size, "keeping every tensor in LiteRT")
         folder = tempfile.mkdtemp(prefix="circlekit-")
         weakref.finalize(self, _remove, folder, os.getpid())
         self._path = Path(folder) / "model.tflite"
-        with watched(Progress()):
+        with watched(Progress()):  # shows nothing: the caller reports samples, not these steps
             save(legalize(model, "tflite"), self._path, "tflite")
         self._interpreter: Any = None
         self._tensors: dict[Value, int] = {}  # LiteRT's index of each observed tensor
@@ -81,7 +75,8 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails, UnsupportedError if LiteRT does not keep a tensor of the model.
+        Raise ModelError if LiteRT fails, UnsupportedError if LiteRT does not keep a tensor of the model or
+        has another one of its name.
         """
         try:
             if self._interpreter is None:
@@ -99,7 +94,8 @@ class LitertEngine:
     def _prepare(self) -> None:
         """Make LiteRT's interpreter, and find its indices of the tensors.
 
-        Raise UnsupportedError if LiteRT does not keep a tensor that has to be observed.
+        Raise UnsupportedError if LiteRT does not keep a tensor that has to be observed, or if it has another
+        tensor of that name: only the name says which of LiteRT's tensors is which.
         """
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
@@ -112,11 +108,14 @@ class LitertEngine:
                 num_threads=1,
             )
         interpreter.allocate_tensors()
-        indices = {detail["name"]: detail["index"] for detail in interpreter.get_tensor_details()}
+        indices = defaultdict(list)
+        for detail in interpreter.get_tensor_details():
+            indices[detail["name"]].append(detail["index"])
         for value in self._values:
-            if value.name not in indices:
-                raise UnsupportedError(f"LiteRT does not keep the tensor %{value.name}; {ADVICE}")
-        self._tensors = {value: indices[value.name] for value in self._values}
+            count = len(indices[value.name])
+            if count != 1:
+                raise UnsupportedError(f"expected one tensor %{value.name} in LiteRT, got {count}; {ADVICE}")
+        self._tensors = {value: indices[value.name][0] for value in self._values}
         self._interpreter = interpreter
 
     def _run(self, sample: Sequence[Array]) -> None:

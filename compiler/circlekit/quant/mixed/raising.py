@@ -2,8 +2,8 @@
 """Choose the operators to raise, the best for their cost first, up to a demanded SQNR or within a budget.
 
 To raise an operator is to compute it in a higher precision than the others.  SQNR is the
-signal-to-quantization-noise ratio of an output in dB.  Noise is the power of the noise, relative to the power
-of the signal.
+signal-to-quantization-noise ratio of an output in dB.  All noises here are powers, relative to the power of
+the signal.
 """
 
 from __future__ import annotations
@@ -107,11 +107,21 @@ def choose_raised(
     return list(raised)
 
 
-def _rounded_source(value: Value) -> Value:
-    """Return the tensor from which data movement copies ``value``; ``value`` itself if it is no copy."""
-    while value.producer is not None and (source := followed_operand(value.producer)) is not None:
-        value = source
-    return value
+def _rounded_tensors(op: Op) -> list[Value]:
+    """Return the tensors that ``op`` reads or produces, without constants.
+
+    A tensor that data movement copies stands for its copies, which are not rounded again.
+    """
+    found: dict[Value, None] = {}
+    for value in (*op.inputs, *op.results):
+        while value is not None and value.producer is not None:
+            source = followed_operand(value.producer)
+            if source is None:
+                break
+            value = source
+        if value is not None and not value.is_const:
+            found[value] = None
+    return list(found)
 
 
 def _ratio(candidate: tuple[float, list[Op]]) -> float:
@@ -129,24 +139,28 @@ class _Gains:
         self.constants = {} if keeps_constants else sensitivity.constants
         self.tensors = sensitivity.tensors
         self.raisable = set(operators)
+        self.rounded = {op: _rounded_tensors(op) for op in self.raisable}
+        self.around: dict[Value, set[Op]] = {}  # by rounded tensor, the operators that touch it or a copy
+        for op, tensors in self.rounded.items():
+            for tensor in tensors:
+                self.around.setdefault(tensor, set()).add(op)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
         """Return the noise that vanishes if ``cluster`` is raised in addition to ``raised``."""
         chosen = dict.fromkeys(cluster)  # a dict has an order, on which sums of floats depend
         noise = sum(self.constants.get(op, 0.0) for op in chosen)
-        around = [v for op in chosen for v in (*op.inputs, *op.results) if v is not None]
         both = {*chosen, *raised}
-        rounded = dict.fromkeys(map(_rounded_source, around))
+        rounded = dict.fromkeys(v for op in chosen for v in self.rounded[op])
         noise += sum(self.tensors[v] for v in rounded if v in self.tensors and is_raised(v, both))
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
-        """Return ``cluster`` and those operators that may be raised and share a value with it.
+        """Return ``cluster`` and the operators that touch a rounded tensor that ``cluster`` touches.
 
-        Shared constants do not count.
+        Only operators that may be raised count.
         """
-        values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
-        return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.raisable}
+        tensors = {v for op in cluster for v in self.rounded[op]}
+        return {*cluster}.union(*(self.around[v] for v in tensors))
 
 
 def _whole_cluster(
