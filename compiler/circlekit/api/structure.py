@@ -96,8 +96,10 @@ def merge(
     output of the same name; if no output has this name, the input becomes an input of the result.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
-    Raise ModelError if two outputs have the same name, for unknown names, and for models that form a cycle;
-    ShapeError if the types of an output and of the input that reads it differ.
+    Inputs of the result are shared by all models that have an input of this name.
+    Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that
+    form a cycle; ShapeError if the types of an output and of the input that reads it differ, or those of
+    shared inputs.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
@@ -168,7 +170,8 @@ class DividedModel:
     def run(self, inputs: Inputs) -> list[Array]:
         """Run the parts one after the other; return the outputs of the source model, bit for bit.
 
-        ``inputs``: a list in the order of the source model's inputs, or a dict by name.
+        ``inputs``: a list in the order of the source model's inputs, or a dict by name, whose other names are
+        ignored.
         Raise ModelError if an input of a part or an output of the source model is not provided, and the
         errors of the function ``run``.
         """
