@@ -92,11 +92,11 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  An input that is not a key reads the
-    output of the same name; if no output has this name, the input becomes an input of the result.
+    ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
+    a key reads the output of the same name that another model computes.  If there is no such output, the
+    input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
-    Inputs of the result are shared by all models that have an input of this name.
     Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that
     form a cycle; ShapeError if the types of an output and of the input that reads it differ, or those of
     shared inputs.

@@ -17,10 +17,11 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  An input that is not in ``connect``
-    reads the output of the same name that another model computes.  If there is no such output, the input
-    becomes an input of the result; models that have an input of this name share it.  An output that is also
-    an input of its model is not computed there, so only ``connect`` can make an input read it.
+    ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
+    in ``connect`` reads the output of the same name that another model computes.  If there is no such output,
+    the input becomes an input of the result; models that have an input of this name share it.
+    An output that is also an input of its model is not computed there, so only ``connect`` can make an input
+    read it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
     The operators of a model come after those of the models from which it reads.  Values that are neither

@@ -64,8 +64,8 @@ class QuantizeTwice(Rewrite):
         (_, low, high), (_, second_low, second_high) = first, second
         if low <= second_low and high >= second_high:
             return None
-        wider = f"%{z.name} has steps from {second_low} to {second_high}"
-        return f"%{y.name}: is clamped to steps from {low} to {high}, {wider}"
+        other = f"%{z.name} has steps from {second_low} to {second_high}"
+        return f"%{y.name}: is clamped to steps from {low} to {high}, {other}"
 
 
 class RemoveRedundantQuantize(Rules):
