@@ -110,6 +110,7 @@ ANY_OPERAND = 'operand { name: "c" type: %s %s filler { %s } }\n'
         ("INT32", "shape { dim: 2 } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got INT32[2]"),
         ("FLOAT32", "shape { } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32[]"),
         ("FLOAT32", "make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32 without a shape"),
+        ("FLOAT32", "shape { } make_sparse: true sparsity { }", 'tag: "explicit"', "without sparsity"),
     ],
 )  # fmt: skip
 def test_constants_need_a_tag_and_sparse_ones_a_shape(

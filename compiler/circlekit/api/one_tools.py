@@ -43,7 +43,7 @@ def implant(model: Model, path: FilePath) -> None:
     points; for a constant it may also name a file with the integers.
     Raise FileError or FormatError if a file is missing or wrong; ModelError or ShapeError if the arrays do
     not fit the model; ModelError if a tensor stays float32, because the file does not name it;
-    UnsupportedError for a sparse constant without integers.
+    UnsupportedError for a sparse constant without integers.  After an error the model is as before.
     """
     check_model(model)
     implanting.implant(model, path)

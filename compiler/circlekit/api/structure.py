@@ -92,12 +92,14 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  An input that is not a key reads the
-    output of the same name; if no output has this name, the input becomes an input of the result.
+    ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
+    a key reads the output of the same name that another model computes.  If there is no such output, the
+    input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
-    Raise ModelError if two outputs have the same name, for unknown names, and for models that form a cycle;
-    ShapeError if the types of an output and of the input that reads it differ.
+    Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that
+    form a cycle; ShapeError if the types of an output and of the input that reads it differ, or those of
+    shared inputs.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
@@ -168,7 +170,8 @@ class DividedModel:
     def run(self, inputs: Inputs) -> list[Array]:
         """Run the parts one after the other; return the outputs of the source model, bit for bit.
 
-        ``inputs``: a list in the order of the source model's inputs, or a dict by name.
+        ``inputs``: a list in the order of the source model's inputs, or a dict by name, whose other names are
+        ignored.
         Raise ModelError if an input of a part or an output of the source model is not provided, and the
         errors of the function ``run``.
         """

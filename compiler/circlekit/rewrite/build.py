@@ -41,7 +41,8 @@ class Builder:
     def op(self, node: Node) -> Op:
         """Create the operator of ``node``, an operator of ``after``, without adding it to the graph.
 
-        Raise ModelError if the operator is not valid, RewriteError if an operand has an unknown name.
+        Raise ModelError if the operator is not valid, RewriteError if an operand or attribute has an
+        unknown name.
         """
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:

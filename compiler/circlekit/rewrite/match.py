@@ -240,7 +240,7 @@ class Matcher:
             if op is not None and node.fits(op) and op.results[at] is value:
                 yield from self._match_op(node, op, match)
             elif self.explain:
-                sentence = f"%{value.name}: comes from {_origin(value)}, expected {node.kind_names()}"
+                sentence = f"%{value.name}: comes from {origin(value)}, expected {node.kind_names()}"
                 self.refuse(match, progress, sentence, is_vague=value.is_const)
 
     def _match_type(
@@ -320,7 +320,7 @@ def _expected_values(
     return (values[pattern.bind],) if pattern.bind in values else pattern.choices
 
 
-def _origin(value: Value) -> str:
+def origin(value: Value) -> str:
     """Return what gives ``value``, for a message: a constant, an input, or the class of its producer."""
     if value.is_const:
         return "a constant"

@@ -17,10 +17,11 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output that it reads}.  An input that is not in ``connect``
-    reads the output of the same name that another model computes.  If there is no such output, the input
-    becomes an input of the result; models that have an input of this name share it.  An output that is also
-    an input of its model is not computed there, so only ``connect`` can make an input read it.
+    ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
+    in ``connect`` reads the output of the same name that another model computes.  If there is no such output,
+    the input becomes an input of the result; models that have an input of this name share it.
+    An output that is also an input of its model is not computed there, so only ``connect`` can make an input
+    read it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
     The operators of a model come after those of the models from which it reads.  Values that are neither
@@ -101,7 +102,8 @@ class _Merger:
     ``interface``: the names of all inputs and outputs; all other values get other names.
     ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs that were connected so far.
     ``given``: the outputs of the models that were added so far, by name.  ``read``: the names of the outputs
-    in ``given`` that an input reads.  ``passed``: the names of those that are inputs of their models.
+    in ``given`` that an input reads.  ``passed``: the names of the outputs in ``given`` that are inputs of
+    their models.
     ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 

@@ -43,6 +43,7 @@ def check_pass(
     ``tested``: the class of the pass, or its name.
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
     folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
+    A str with ``{`` is a text; give a path with ``{`` as a Path.
     ``needs_near_miss``: whether at least one near miss is required; use False for a pass without conditions.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 

@@ -131,6 +131,7 @@ def test_other_forms_are_removed() -> None:
             twice("Add(%x, 1.0)"),
             "%f: comes from Add, expected FullyConnected or BatchMatMul",
         ),
+        ("remove_qdq_for_mpo", twice("const f32[2,4] zeros"), "%f: comes from a constant, expected"),
         (
             "remove_qdq_for_mpo",
             twice(outputs="%z, %d").replace(

@@ -82,12 +82,12 @@ def test_first_quantize_with_other_users_stays() -> None:
         (
             f"i8 {GRID}",
             "i8 quant(scale: 0.5)",
-            "%a: is clamped to steps from -131 to 124, the range of %b is larger",  # -128 - 3 to 127 - 3
+            "%a: is clamped to steps from -131 to 124, %b has steps from -128 to 127",  # -131 is -128 - 3
         ),
         (
             "i8 quant(scale: 0.5)",
             "i16 quant(scale: 0.5)",
-            "is clamped to steps from -128 to 127, the range of %b is larger",
+            "is clamped to steps from -128 to 127, %b has steps from -32768 to 32767",
         ),
     ],
 )

@@ -67,6 +67,12 @@ def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
         file["value/run_0/model_0/subg_0/op_0"] = np.zeros(2, np.float32)
     with pytest.raises(ModelError, match="no range of input 0 of graph 0, %x"):
         embed_ranges(circlekit.parse(text), tmp_path / "b.h5")
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["value/run_0/model_0/subg_0/input_0"] = np.zeros(2, np.float32)
+    model = circlekit.parse(text)
+    with pytest.raises(ModelError, match="no range of op 0 of graph 0, %y"):
+        embed_ranges(model, tmp_path / "c.h5")
+    assert model.main.inputs[0].quantization is None
 
 
 PLACE = "run_0/model_0/subg_0/op_0"

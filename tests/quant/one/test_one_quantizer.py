@@ -263,7 +263,7 @@ def test_bad_numbers_end_in_a_sentence(text: str, message: str) -> None:
         ("[", "Failed to decode"),
         (
             '[{"names": ["y"], "alternate": {"a": ["y"]}, "dtype": "uint8", "granularity": "layer"}]',
-            "names of exactly one label",
+            "exactly one alternative of the configuration file",
         ),
     ],
 )

@@ -6,8 +6,8 @@ LSTM, and this module does the same:
 
 - The input gate is one minus the forget gate, even if there are weights of the input gate.
 - Peephole weights are ignored.
-- The recurrent product of the output gate is 0, because LiteRT rescales it with parameters of other gates,
-  and with a shift in place of the mantissa.
+- The recurrent product of the output gate is 0: LiteRT rescales it with parameters of other gates, and takes
+  a shift, a small number, for the mantissa, so that all products are rounded to 0.
 
 Q0 and Q3 are int16 fixed-point numbers with 15 and 12 fraction bits, as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.

@@ -26,6 +26,7 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.passes.support.axis_indices import moved_operand
 from circlekit.passes.support.scaled_layer import Layer, layer_refusal, moved_channels, scaled_constants
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.match import origin
 
 MAX_OPERATORS = 256
 """The search for the layers before one product examines at most this many operators, to limit the time."""
@@ -131,9 +132,8 @@ class _Region:
         """
         op = value.producer
         if op is None:
-            source = "a constant" if value.is_const else "an input"
             return self._refuse(
-                depth, value, f"comes from {source}, expected a convolution or fully connected layer"
+                depth, value, f"comes from {origin(value)}, expected a convolution or fully connected layer"
             )
         if op not in self.found and len(self.found) >= MAX_OPERATORS:
             return self._refuse(depth, value, f"the search ends here, after {MAX_OPERATORS} operators")

@@ -9,6 +9,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.passes.remove.remove_neutral import Removed
+from circlekit.rewrite.match import origin
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -63,7 +64,8 @@ class QuantizeTwice(Rewrite):
         (_, low, high), (_, second_low, second_high) = first, second
         if low <= second_low and high >= second_high:
             return None
-        return f"%{y.name}: is clamped to steps from {low} to {high}, the range of %{z.name} is larger"
+        other = f"%{z.name} has steps from {second_low} to {second_high}"
+        return f"%{y.name}: is clamped to steps from {low} to {high}, {other}"
 
 
 class RemoveRedundantQuantize(Rules):
@@ -113,8 +115,7 @@ class RemoveQdqForMpo(Rewrite):
     def is_a_product(self, x: Value) -> str | None:
         if isinstance(x.producer, FullyConnected | BatchMatMul):
             return None
-        found = "an input" if x.producer is None else type(x.producer).__name__
-        return f"%{x.name}: comes from {found}, expected FullyConnected or BatchMatMul"
+        return f"%{x.name}: comes from {origin(x)}, expected FullyConnected or BatchMatMul"
 
     @condition
     def is_dequantized(self, z: Value) -> str | None:

@@ -83,7 +83,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     """fc(x, transpose(w))  ==  x @ w, and the same for a transposed x, if one operator replaces two.
 
-    So the layer must have no bias and no activation, and the BATCH_MATMUL must not need a Reshape.
+    So the layer must have no bias and no activation, and the BATCH_MATMUL must not need a Reshape.  The
+    weights must not be constant.
     """
 
     name = "fuse_transpose_with_fullyconnected"

@@ -23,6 +23,7 @@ from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import BatchToSpaceND
 from circlekit.ops.reduction.reduce import Mean
+from circlekit.rewrite.match import origin
 
 LINEAR = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
 
@@ -63,10 +64,9 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
             f"%{value.name}: none of the {MAX_STEPS} operators before it is a convolution or fully connected"
         )
     if not isinstance(producer, LINEAR):
-        source = "an input" if producer is None else type(producer).__name__
-        if current.is_const:
-            source = "a constant"
-        return f"%{current.name}: comes from {source}, expected a convolution or fully connected layer"
+        return (
+            f"%{current.name}: comes from {origin(current)}, expected a convolution or fully connected layer"
+        )
     if producer.act is not Activation.NONE:
         return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"
     weights = producer.weights if isinstance(producer, FullyConnected) else producer.filter

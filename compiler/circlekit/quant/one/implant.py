@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from circlekit.equivalence.data_files.numpy_files import read_npy
-from circlekit.errors import FormatError, ModelError, ShapeError, did_you_mean
+from circlekit.errors import CirclekitError, FormatError, ModelError, ShapeError, did_you_mean
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ir.snapshot import Snapshot
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 from circlekit.ops.arithmetic.cast import quantization_arrays
 from circlekit.quant.one.activations import plain_floats
@@ -48,15 +49,26 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     does not requantize its operand, results that the file does not name get the parameters of the operand.
     Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
     not float32, if it has ``value`` but is no constant, if a scale is negative or not finite, if a zero point
-    is no integer of its dtype, or if a tensor of the model stays float32; ShapeError if an array does not
-    fit; UnsupportedError for a sparse constant without ``value``.
+    is no integer of its dtype, or if an output, or a tensor of an operator, stays float32; ShapeError if an
+    array does not fit; UnsupportedError for a sparse constant without ``value``.  After an error the model is
+    as before.
     """
     parameters = _read(Path(path))
+    before = Snapshot(model)
+    try:
+        _implant(model, parameters, Path(path))
+    except CirclekitError:
+        before.restore()
+        raise
+
+
+def _implant(model: Model, parameters: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Quantize the main graph of ``model`` with the ``parameters`` that ``path`` holds; see ``implant``."""
     values = {v.name: v for v in model.main.values()}
     for name, tree in parameters.items():
         if name not in values:
             raise ModelError(f"{path}: no tensor is named {name!r}{did_you_mean(name, values, 3)}")
-        _quantize(values[name], name, tree, Path(path))
+        _quantize(values[name], name, tree, path)
     for op in model.main:
         _pass_parameters_on(op)
     touch_ops(model.main)

@@ -38,21 +38,22 @@ def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, h
         if not 0 <= percentile <= 100:
             raise UnsupportedError("Percentile must be ranged from 0 to 100")
     recorded = _read(path)
-    count = 0
+    found: dict[Value, Quantization] = {}
     for place, value in _tensors(model):
         ranges = recorded.get(place)
         if ranges is not None:
-            value.quantization = Quantization(
+            found[value] = Quantization(
                 min=np.array([np.percentile(ranges[:, 0], low)], np.float32),
                 max=np.array([np.percentile(ranges[:, 1], high)], np.float32),
             )
-            count += 1
         elif value.dtype.is_float:
             graph, kind, number = place
             raise ModelError(
                 f"{os.fspath(path)} has no range of {kind} {number} of graph {graph}, %{value.name}"
             )
-    return count
+    for value, quantization in found.items():  # only now, so that an error leaves the model as it was
+        value.quantization = quantization
+    return len(found)
 
 
 def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:

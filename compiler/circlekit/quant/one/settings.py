@@ -185,8 +185,8 @@ def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSe
     fitting = [names for names in settings.layers if all(name in producers for name in names)]
     if len(fitting) > 1:
         raise ModelError(
-            "expected the model to have all layer names of exactly one label of the configuration file, "
-            f"got {len(fitting)} such labels"
+            "expected the model to have all layer names of exactly one alternative of the configuration file "
+            f"(the names outside of 'alternate', or those of one label), got {len(fitting)} such alternatives"
         )
     if not fitting:
         outside = settings.layers[0]  # the names outside of ``alternate``

@@ -314,7 +314,9 @@ class _RecipeReader:
         except (LimitError, ModelError) as error:
             self.fail(error.message, filler, "tag")
         if recipe["make_sparse"]:
-            if "sparsity" in tree or not dims or dtype not in (DType.FLOAT32, DType.FLOAT16):
+            if "sparsity" in tree:
+                self.fail("make_sparse: expected an operand without sparsity", recipe, "make_sparse")
+            if not dims or dtype not in (DType.FLOAT32, DType.FLOAT16):
                 actual = f"{dtype.name}{' without a shape' if dims is None else dims}"
                 message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {actual}"
                 self.fail(message, recipe, "make_sparse")
