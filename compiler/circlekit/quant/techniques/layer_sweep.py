@@ -43,7 +43,8 @@ class LayerChoice:
     """The technique that was chosen for a layer.
 
     ``name``: the name of the layer's result.  ``chosen``: the name of the technique.  ``errors``: for each
-    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples.
+    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples;
+    on all samples if none is held back.
     """
 
     name: str
