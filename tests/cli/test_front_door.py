@@ -96,8 +96,9 @@ def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_help_and_an_empty_command_line_print_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert front_door.main(["help", "verify"]) == 0
-    assert capsys.readouterr().out.startswith("usage: circlekit verify ")
+    for words in (["help", "verify"], ["-V", "help", "verify"], ["help", "-V", "verify"]):
+        assert front_door.main(words) == 0
+        assert capsys.readouterr().out.startswith("usage: circlekit verify ")
     for words in ([], ["-V"], ["--verbose"]):
         assert front_door.main(words) == 2
         assert capsys.readouterr().err.startswith("usage: circlekit ")

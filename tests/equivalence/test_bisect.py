@@ -13,7 +13,7 @@ import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
 from circlekit.equivalence import bisect
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.errors import EquivalenceError, ShapeError
+from circlekit.errors import EquivalenceError, RewriteError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
@@ -310,6 +310,11 @@ def test_the_fault_is_that_of_the_first_wrong_rewrite() -> None:
     assert culprit is not None
     assert (culprit.number, culprit.total) == (1, 2)
     assert "changed output %y" in culprit.fault
+
+
+def test_an_unknown_pass_is_no_culprit() -> None:
+    with pytest.raises(RewriteError, match="there is no pass 'wrong_name'"):
+        find_culprit(parse_model(NET), ["wrong_name"], "circle")
 
 
 def test_an_error_is_given_with_its_first_place(monkeypatch: pytest.MonkeyPatch) -> None:

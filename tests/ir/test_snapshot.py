@@ -10,6 +10,7 @@ import circlekit
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.snapshot import Snapshot
 from circlekit.ir.value import Value
 from circlekit.ir.verifier import check
@@ -87,3 +88,15 @@ def test_a_name_is_no_difference(model: Model) -> None:
     assert snapshot.changed() == ([], [])
     snapshot.restore()
     assert model.main.ops[0].output.name == "a"
+
+
+def test_code_and_options_of_an_opaque_operator_are_undone() -> None:
+    call = 'Opaque(%x) {code: "CUSTOM", custom_code: "c", options: {a: 1}} : f32[1]'
+    model = circlekit.parse(f"graph g(%x: f32[1]) -> %y {{\n%y = {call}\n}}")
+    copy, snapshot, (op,) = clone(model), Snapshot(model), model.main.ops
+    assert isinstance(op, OpaqueOp)
+    assert snapshot.changed() == ([], [])
+    op.custom_code, op.option_tree = "d", {"a": 2}
+    assert snapshot.changed() == ([op], [op])
+    snapshot.restore()
+    assert difference(model, copy) is None

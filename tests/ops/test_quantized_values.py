@@ -66,6 +66,8 @@ def test_parameters() -> None:
 def test_same_quantization() -> None:
     assert have_same_quantization(PER_TENSOR, value(i8, [0.5], [3]))
     assert have_same_quantization(value(i32, [0.5]), value(i32, [0.25]))  # kernels ignore scales of int32
+    assert have_same_quantization(value(i8, [0.5, 0.25], [3]), value(i8, [0.5, 0.25], [3, 3]))
+    assert not have_same_quantization(PER_CHANNEL, value(i8, [0.5, 0.25], [3, 5]))
     for other in (value(i8, [0.5], [4]), value(i8, [0.25], [3]), PLAIN):
         assert not have_same_quantization(PER_TENSOR, other)
         assert not have_same_quantization(other, PER_TENSOR)

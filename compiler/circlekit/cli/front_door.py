@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from circlekit.cli.arguments import USAGE_ERROR, Parser
@@ -120,10 +121,10 @@ def find(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; return the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    if words and words[0] == "help":  # circlekit help optimize = circlekit optimize --help
-        words = [*words[1:], "--help"]
-    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # move the flag behind the sub-command
-        words = [words[1], words[0], *words[2:]]
+    # move flags behind the sub-command; circlekit help optimize = circlekit optimize --help
+    first = list(takewhile(("help", "-V", "--verbose").__contains__, words))
+    flags, rest = ["--help" if word == "help" else word for word in first], words[len(first) :]
+    words = [*rest[:1], *flags, *rest[1:]]
     if words and words[0] in SUMMARIES:
         try:
             # one=None: the errors and exit codes of circlekit, also for a command that ONE has

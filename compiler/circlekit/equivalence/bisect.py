@@ -86,7 +86,7 @@ def find_culprit(
     ``exact``: whether to omit rewrites that are only approximately right.  ``records``: the inputs on which
     models are compared; a smaller model that does not take these inputs is compared on seeded inputs.
     ``targets``: the targets that have to run the model.  Raise the error of the run if ``model`` itself
-    cannot be run.
+    cannot be run, and RewriteError for an unknown pass.
     """
     common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
@@ -106,6 +106,8 @@ def find_culprit(
     try:
         run_passes(copy, passes, common, after, before)
     except Exception as error:  # a pass may fail in any way
+        if not current:  # no pass was begun, for example because the name of one is unknown
+            raise
         step = _pass_step(current, common)
         return _narrow(step, snapshot, _sentence(error), tries, records)
 

@@ -21,7 +21,7 @@ SAMPLE_BYTES = 4096
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:
     """Yield the bytes of ``array`` in C order, converted to ``dtype`` (None: its own dtype).
 
-    A C-contiguous array of this dtype gives one view.  Other arrays give copies of at most CHUNK_BYTES each.
+    A C-contiguous array of this dtype gives one view.  Other arrays give pieces of at most CHUNK_BYTES each.
     """
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:

@@ -14,21 +14,22 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 
 T = TypeVar("T")
 
 # the fields that are recorded as they are; lists, uses and ``extra`` are treated separately
 _OP_FIELDS = ("version", "attribute_values")
+_OPAQUE_FIELDS = ("code", "custom_code", "option_tree")
 _VALUE_FIELDS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
 
 
 class Snapshot:
     """The state of ``model`` when the snapshot is made.
 
-    Arrays of constants, and dicts of attributes, are shared with the model: passes replace them, and never
-    write into them.
+    Arrays of constants, and dicts of attributes and options, are shared with the model: passes replace them,
+    and never write into them.
     ``_graphs``: (graph, its operators, its fields) for each graph.
     ``_operands``, ``_results``: the operands and results of each operator.  ``_uses``: the uses of each
     value.  ``_extra``: a copy of each ``extra`` that is not empty, by operator or value.
@@ -48,6 +49,8 @@ class Snapshot:
         self._values = list(dict.fromkeys(v for graph in model.graphs for v in graph.values()))
         self._uses = _Lists([value.uses for value in self._values])
         self._value_state = _columns(self._values, _VALUE_FIELDS)
+        self._opaque = [op for op in self._ops if isinstance(op, OpaqueOp)]
+        self._opaque_state = _columns(self._opaque, _OPAQUE_FIELDS)
         self._extra: dict[Op | Value, dict[str, Any]] = {x: x.extra.copy() for x in self._all() if x.extra}
 
     def _all(self) -> Iterator[Op | Value]:
@@ -70,7 +73,11 @@ class Snapshot:
                 op.graph, op.previous, op.next = graph, before, after
         for value, uses in zip(self._values, self._uses, strict=True):
             value.producer, value._uses = None, dict.fromkeys(uses)  # the producer is set again below
-        states = ((self._values, self._value_state), (self._ops, self._op_state))
+        states: tuple[tuple[Sequence[object], dict[str, list[Any]]], ...] = (
+            (self._values, self._value_state),
+            (self._ops, self._op_state),
+            (self._opaque, self._opaque_state),
+        )
         for things, state in states:
             for name, column in state.items():
                 for thing, content in zip(things, column, strict=True):
@@ -86,18 +93,22 @@ class Snapshot:
         """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
         An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
-        data, quantization or ``extra`` of one of its operands or results has changed.  If it is still in the
-        model, it is in both lists.
+        data, quantization or ``extra`` of one of its operands or results has changed; an opaque operator also
+        if its code or its options have changed.  If it is still in the model, it is in both lists.
         """
         changed_values = self._changed_values()
         state = self._op_state
         rows = zip(
             self._ops, self._operands, self._results, state["attribute_values"], state["version"], strict=True
         )
+        options = zip(*_columns(self._opaque, _OPAQUE_FIELDS).values(), strict=True)
+        old_options = zip(*self._opaque_state.values(), strict=True)
+        changed_opaque = {op for op, a, b in zip(self._opaque, options, old_options, strict=True) if a != b}
         same = {
             op
             for op, *fields in rows
-            if fields == [op.inputs, op.results, op.attribute_values, op.version]
+            if op not in changed_opaque
+            and fields == [op.inputs, op.results, op.attribute_values, op.version]
             and changed_values.isdisjoint((*op.inputs, *op.results))
         }
         ops = list(self._model.ops())

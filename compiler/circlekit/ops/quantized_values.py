@@ -8,7 +8,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
-from circlekit.ir.value import Quantization, Shape, TensorType, Value
+from circlekit.ir.value import Array, Quantization, Shape, TensorType, Value
 
 
 def is_quantized(value: Value) -> bool:
@@ -58,6 +58,11 @@ def zero_point_of(value: Value) -> int:
     return int(value.quantization.zero_point[0])
 
 
+def _zero_points(quantization: Quantization) -> Array:
+    """Return one zero point for each scale; 0 if the file has none."""
+    return np.resize(quantization.zero_point, quantization.scale.size)
+
+
 def dtype_limits(dtype: DType) -> tuple[int, int]:
     """Return the smallest and the largest integer of ``dtype``; raise ModelError if it is no integer."""
     if dtype.bits == 0 or not dtype.is_integer:
@@ -66,7 +71,10 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:
-    """Return whether kernels may take equal integers in ``a`` and ``b`` for equal real numbers."""
+    """Return whether kernels may take equal integers in ``a`` and ``b`` for equal real numbers.
+
+    Of several scales, the quantized dimension is not compared, because an operator may move it.
+    """
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
         return True  # kernels that move or compare data ignore the scales of all other dtypes
     first, second = a.quantization, b.quantization
@@ -74,7 +82,7 @@ def have_same_quantization(a: Value, b: Value) -> bool:
         first is not None
         and second is not None
         and np.array_equal(first.scale, second.scale)
-        and zero_point_of(a) == zero_point_of(b)
+        and np.array_equal(_zero_points(first), _zero_points(second))
     )
 
 

@@ -95,9 +95,9 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     The runtime divides the graph into parts, one after the other.  A part is run by the delegate (then it is
     a partition) or by the runtime itself.  The runtime goes through the operators that are in no part yet:
 
-    - The first one whose operands are all computed begins the next part, and decides who runs it.
-    - Each further operator that the same one runs joins the part if its operands are computed in the part or
-      before it.
+    - The first operator whose operands are all computed begins the next part.
+    - Each further operator joins this part if the delegate runs both it and the first one, or neither, and if
+      its operands are computed in this part or before it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

@@ -98,11 +98,15 @@ def test_unknown_dimensions() -> None:
         ),
         (
             lambda x: BatchToSpaceND(x, ints([1, 2]), ints([0, 0, 0, 0])),
-            r"expected crops of rank 2, got shape \[4\]",
+            r"expected crops of shape \[2,2\], got \[4\]",
         ),
         (
             lambda x: SpaceToBatchND(x, ints([[1, 2]]), ints([[0, 0], [0, 0]])),
-            r"expected block_shape of rank 1, got shape \[1,2\]",
+            r"expected block_shape of shape \[blocks\], got \[1,2\]",
+        ),
+        (
+            lambda x: SpaceToBatchND(x, ints([1, 1, 1]), ints([[0, 0, 0], [0, 0, 1]])),
+            r"expected paddings of shape \[3,2\], got \[2,3\]",
         ),
         (
             lambda x: DepthToSpace(var(np.zeros(3)), block_size=1),

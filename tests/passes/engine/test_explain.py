@@ -7,10 +7,12 @@ import pytest
 
 import circlekit
 from circlekit.errors import ModelError, RewriteError, ShapeError
+from circlekit.ir.resources.progress import watched
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
 from circlekit.passes.engine.explanation import Explanation
 from circlekit.rewrite.base import Refusal
+from tests.equivalence.work import Work
 
 PASS = "transform_min_relu_to_relu6"
 
@@ -182,8 +184,10 @@ def test_a_pass_that_fails_does_not_hide_the_others() -> None:
     found = {item.pass_name: item for item in circlekit.explain(model)}
     assert found[fails].remarks == ["it fails: a slice of size 3 at 0 exceeds a dimension of 1"]
     assert found[PASS].has_near_miss
-    (about_op,) = circlekit.explain_op(model, "%a")
+    with watched(Work()) as work:
+        (about_op,) = circlekit.explain_op(model, "%a")
     assert about_op.refusals[0].pass_name == PASS
+    assert work.left == 0
     with pytest.raises(ShapeError):
         circlekit.explain(model, fails)
 

@@ -13,6 +13,7 @@ import circlekit as ck
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.quant.calibration import TensorStatistics
 from circlekit.quant.calibration.ranges import ESTIMATORS, _divergence, estimate_range, min_max, percentile
+from circlekit.quant.calibration.recorded_ranges import record_ranges
 
 MODEL = "graph main(%x: f32[1000]) -> %y { %y = Neg(%x) : f32[1000] }"
 
@@ -281,3 +282,11 @@ def test_unknown_estimators_wrong_options_and_missing_histograms_are_refused(see
         estimate_range(seen, "sample_percentile", high=101)
     with pytest.raises(ModelError, match="expected a histogram, got none"):
         estimate_range(TensorStatistics(0.0, 1.0, minima=[0.0], maxima=[1.0]), "mse")
+
+
+def test_no_range_is_written_if_a_tensor_has_no_finite_number() -> None:
+    model = ck.parse("graph g(%x: f32[1]) -> %y {\n%k = const f32[] inf\n%y = Mul(%x, %k)\n}")
+    calibration = ck.calibrate(model, [[np.ones(1, np.float32)]])
+    with pytest.raises(ModelError, match="no finite number was observed"):
+        record_ranges(model, calibration)
+    assert [value.quantization for value in model.main.values()] == [None] * 3

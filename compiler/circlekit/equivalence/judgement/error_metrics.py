@@ -26,7 +26,8 @@ class ErrorMetrics:
 
     The error is the result minus the reference.  A complex number counts as two elements.  ``skipped``: the
     number of elements that are left out because the reference or the result is no number, or is not finite.
-    ``count``: the number of all other elements.
+    ``count``: the number of all other elements; if it is 0, so are ``mse``, ``mae``, ``mean_error`` and
+    ``deviation``.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
     ``product``: the sum of reference times result.
     ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
@@ -102,8 +103,8 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if all
-        elements of the reference are 0.
+        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if
+        ``signal`` is 0.
         """
         return decibels(self.signal, self.noise)
 
@@ -111,7 +112,7 @@ class ErrorMetrics:
     def cosine(self) -> float | None:
         """The cosine of the angle between reference and result.
 
-        It is None if reference or result is all zeros, or if a sum of squares is too large for float64.
+        It is None if ``signal`` or ``power`` is 0, or if a sum of squares is too large for float64.
         """
         return cosine_of(self.product, math.sqrt(self.signal) * math.sqrt(self.power))
 

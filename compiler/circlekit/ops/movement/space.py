@@ -16,7 +16,7 @@ from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_rank
+from circlekit.ops.checks import require_dims, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
@@ -108,8 +108,7 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
     def infer(self) -> TensorType:
         shape, blocks = self.input.shape, static_int_vector(self.block_shape)
         name = self.operands[2].name  # paddings or crops
-        require_rank(self.block_shape, "block_shape", 1)
-        require_rank(getattr(self, name), name, 2)
+        require_dims(self, {"block_shape": "blocks", name: "blocks 2"})
         edges = static_int_vector(getattr(self, name))
         if shape is None or blocks is None or edges is None:
             return rearranged_type(self.input, unknown_dims(self.input.rank))

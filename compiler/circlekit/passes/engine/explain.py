@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-Here, a near miss is a refusal if at least two operators of the picture were found, or its only one; the last
-of them may fit in its class alone.  If fewer were found, the refusal is a partial match; passes record
-partial matches only if ``Context.partial_matches`` asks for them.
+A refusal is a near miss if at least two operators of the picture were found, or one if the picture has only
+one.  Of the last operator found, perhaps only the class is right.  Every other refusal of a picture is a
+partial match; passes record partial matches only if ``Context.partial_matches`` asks for them.
 """
 
 from __future__ import annotations
@@ -187,6 +187,8 @@ def explain_op(
         except CirclekitError:  # a pass that fails rewrites nothing
             copy = None
             continue
+        finally:
+            progress().advance(1, name)
         nearest = _nearest({copy_of[op] for op in explained}, refusals)
         for op, explanation in explained.items():
             if copy_of[op].graph is None:  # the pass has replaced or removed it
@@ -194,7 +196,6 @@ def explain_op(
             elif copy_of[op] in nearest:
                 explanation.refusals.append(_with_text(nearest[copy_of[op]], name))
         copy = None if changes else copy
-        progress().advance(1, name)
     for explanation in explained.values():
         explanation.refusals.sort(key=lambda refusal: refusal.distance)
     return list(explained.values())

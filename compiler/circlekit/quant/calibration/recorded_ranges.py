@@ -24,9 +24,9 @@ def record_ranges(
     A tensor has no range if no run computed any element of it.  A range replaces the tensor's former
     quantization.
     ``estimator``, ``options``: see ``estimate_range``.  Raise the errors of ``estimate_range``, for example
-    ModelError for a tensor whose elements are all infinite or NaN.
+    ModelError for a tensor whose elements are all infinite or NaN; then the model stays as it is.
     """
-    missing = []
+    missing, found = [], []
     for index, _, value in observed_values(model):
         statistics = calibration.of(value, index)
         if statistics is None or (statistics.min is None and not statistics.ignored):
@@ -36,7 +36,9 @@ def record_ranges(
             low, high = estimate_range(statistics, estimator, **options)
         except CirclekitError as error:
             raise error.note(f"for %{value.name}") from None
-        value.quantization = Quantization(min=np.array([low], np.float32), max=np.array([high], np.float32))
+        found.append((value, np.array([low], np.float32), np.array([high], np.float32)))
+    for value, smallest, largest in found:
+        value.quantization = Quantization(min=smallest, max=largest)
     return missing
 
 

@@ -43,7 +43,8 @@ class LayerChoice:
     """The technique that was chosen for a layer.
 
     ``name``: the name of the layer's result.  ``chosen``: the name of the technique.  ``errors``: for each
-    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples.
+    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples;
+    on all samples if none is held back.
     """
 
     name: str
@@ -177,8 +178,8 @@ class Sweep:
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
         """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
 
-        Do nothing if the layer reads a constant, if its result has no elements for some sample, or if
-        ``_is_fittable`` is false for it.
+        Do nothing if the layer reads a constant, if its weights have no planned form, if its result has no
+        elements for some sample, or if ``_is_fittable`` is false for it.
         ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)
