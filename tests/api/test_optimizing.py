@@ -172,7 +172,7 @@ def test_an_internal_error_on_an_invalid_model_becomes_a_model_error(
 
 
 def test_a_broken_shape_rule_is_found_behind_unknown_ranks() -> None:
-    """A shape of [] may stand for an unknown rank.  Only inferred shapes show that [2,3] and [2] do not fit."""
+    """A shape of [] may stand for an unknown rank.  Only inference shows that [2,3] and [2] do not fit."""
     model = circlekit.parse("graph main(%x: f32[2,3]) -> %y { %n = Neg(%x) %y = Add(%n, [1.0, 2.0, 3.0]) }")
     model.main.ops[1].set_input(1, Value.constant("two", np.ones(2, np.float32)))
     for op in model.main:

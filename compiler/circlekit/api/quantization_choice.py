@@ -187,7 +187,7 @@ class QuantizationChoice:
         return plan
 
     def _integer_schemes(self) -> list[str]:
-        """Return the names of the user's schemes with integer activations, whose scales follow from ranges."""
+        """Return the names of the chosen schemes with integer activations, whose scales need ranges."""
         schemes = [self.scheme, *map(find_scheme, self.operators.values())]
         return [s.name for s in schemes if s is not None and s.activations is not None]
 

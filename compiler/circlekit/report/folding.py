@@ -109,8 +109,9 @@ class _Folder:
 
         An operator in none of these scopes is returned alone, with the label "".  Example: operators with the
         scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
-        Return [] if there is only one part, if there are more than MAX_SCOPES parts or less than 2 operators per
-        part, or if a scope occurs in several places, for example because it is named after a class.
+        Return [] if there is only one part, if there are more than MAX_SCOPES parts, if parts have less than 2
+        operators on average, or if a scope occurs in several places, for example because it is named after a
+        class.
         """
         scopes = self.scopes[first:stop]
         depth = 0  # number of scopes that all operators share
@@ -150,8 +151,8 @@ class _Folder:
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
 
-        The group is cut into about USUAL_GROUPS stretches.  ``size``, the mean size of so many stretches, is at
-        least 3.  A stretch has at most 2 * ``size`` operators.
+        The group is cut into about USUAL_GROUPS stretches.  A stretch has at most 2 * ``size`` operators;
+        ``size`` is the mean size of USUAL_GROUPS stretches, or 3 if the mean is smaller.
         """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]
