@@ -109,7 +109,7 @@ class _Folder:
 
         An operator in none of these scopes is returned alone, with the label "".  Example: operators with the
         scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
-        Return [] if there is only one part, if there are more than MAX_SCOPES parts, if parts have less than 2
+        Return [] if there is one part only, or more than MAX_SCOPES, if parts have fewer than 2
         operators on average, or if a scope occurs in several places, for example because it is named after a
         class.
         """
