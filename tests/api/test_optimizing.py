@@ -171,8 +171,8 @@ def test_an_internal_error_on_an_invalid_model_becomes_a_model_error(
         raise raised("by hand")
 
 
-def test_a_broken_rule_that_unknown_ranks_hide_is_found() -> None:
-    """A shape of [] may stand for an unknown rank; only inference finds the 3 columns beside 2 numbers."""
+def test_a_broken_shape_rule_is_found_behind_unknown_ranks() -> None:
+    """A shape of [] may stand for an unknown rank.  Only inference shows that [2,3] and [2] do not fit."""
     model = circlekit.parse("graph main(%x: f32[2,3]) -> %y { %n = Neg(%x) %y = Add(%n, [1.0, 2.0, 3.0]) }")
     model.main.ops[1].set_input(1, Value.constant("two", np.ones(2, np.float32)))
     for op in model.main:

@@ -138,6 +138,8 @@ def test_only_integer_activations_of_circlekits_own_schemes_take_grids(scheme: s
 def test_integer_activations_need_ranges(scheme: str) -> None:
     with pytest.raises(ModelError, match=f"^{scheme} needs the ranges of activations: give samples or a"):
         circlekit.quantize(circlekit.parse(NET), scheme)
+    with pytest.raises(ModelError, match=r"^int8 needs the ranges"):
+        circlekit.quantize(circlekit.parse(NET), "dynamic_int8", operators={"y": "float", "f": "int8"})
 
 
 def test_the_users_own_choice_comes_before_a_raised_scheme(steps: list[str]) -> None:

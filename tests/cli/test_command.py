@@ -45,7 +45,7 @@ def test_error_prints_its_message_and_positions(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "error: 4 was found, 8 wanted\n  at net > op 12\n"
 
 
-def test_an_error_of_the_system_is_not_one_of_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_os_error_does_not_blame_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(OSError(errno.EMFILE, "Too many open files")) == 1
     assert capsys.readouterr().err == "error: Too many open files\n"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be drawn for constant operands: exactly the described shapes, axes, sizes, indices and weights.
+"""The shapes, axes, sizes, indices and weights that can be drawn for constant operands, and no others.
 
 The data of the fixture ``m`` has the shape SHAPE, [2,3,4,6].
 """

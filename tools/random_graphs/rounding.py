@@ -22,7 +22,7 @@ from circlekit.ops.program.state import State
 
 RUNS = 16
 MAX_ULPS = 4.0
-"""Largest perturbation, in units in the last place."""
+"""Largest perturbation of an element, in units in the last place."""
 
 FACTOR = 8.0
 """The allowed deviation of a float output is this multiple of the largest deviation in the RUNS runs."""
@@ -101,7 +101,7 @@ class _PerturbedRun:
         return [array_of(v) for v in graph.outputs]
 
     def perturbed(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
-        """Return the result ``array`` of ``op`` with random errors of up to MAX_ULPS."""
+        """Return the result ``array`` with errors up to MAX_ULPS of it, or of the largest term of a sum."""
         if array.dtype.kind != "f":
             return array
         with np.errstate(all="ignore"):

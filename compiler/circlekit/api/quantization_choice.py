@@ -138,7 +138,7 @@ class QuantizationChoice:
         ``seconds``: about how long techniques are tried on ``samples``.  Plain rules decide if ``seconds`` is
         0, if there are no samples, if there is a ``calibration`` or a grid in ``given``, or if the scheme has
         float weights or follows ONE.
-        Raise ModelError if the scheme needs ranges and nothing (samples, ``calibration``, grids) gives them.
+        Raise ModelError if a scheme needs ranges and nothing (samples, ``calibration``, grids) gives them.
         """
         scheme, has_grids = self.scheme, any(self.given)
         may_search = (
@@ -165,10 +165,10 @@ class QuantizationChoice:
             self.techniques = search.techniques
             apply(model, plan)
             return plan
-        if samples is not None and calibration is None and self._reads_ranges():
+        if samples is not None and calibration is None and (self.find is not None or self._integer_schemes()):
             calibration = self.collected(model, samples)
-        if calibration is None and scheme.activations is not None and not has_grids:
-            raise ModelError(f"{scheme.name} needs the ranges of activations: give samples or a calibration")
+        if calibration is None and not has_grids and (needy := self._integer_schemes()):
+            raise ModelError(f"{needy[0]} needs the ranges of activations: give samples or a calibration")
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else self._ranges_of(model, calibration)
@@ -186,10 +186,10 @@ class QuantizationChoice:
             remove_idle_bounds(model)  # ``take_grids`` inserted MINIMUMs; some clip nothing any more
         return plan
 
-    def _reads_ranges(self) -> bool:
-        """Return whether an operator may get integer activations, whose scales follow from ranges."""
+    def _integer_schemes(self) -> list[str]:
+        """Return the names of the chosen schemes with integer activations, whose scales need ranges."""
         schemes = [self.scheme, *map(find_scheme, self.operators.values())]
-        return self.find is not None or any(s is not None and s.activations is not None for s in schemes)
+        return [s.name for s in schemes if s is not None and s.activations is not None]
 
 
 def _has_int4_weights(scheme: Scheme) -> bool:

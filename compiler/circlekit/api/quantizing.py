@@ -109,7 +109,7 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Neither is needed for a scheme with float activations, or for a model with operators
+    in place of samples.  Neither is needed for schemes with float activations, or for a model with operators
     that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  If int8 or int16 can store the numbers to which an
     operator rounds a tensor, the tensor keeps these numbers: it gets the scale of the operator.  Without
     samples and calibration, operators stay float if a tensor of theirs has no range.

@@ -68,7 +68,7 @@ class QuantizationRule:
     share the scale and zero point of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
     ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
-    one scale only.  Constant weights have the zero point 0 and do not use the lowest integer.
+    one scale only.  Constant weights do not use the lowest integer; signed ones have the zero point 0.
     ``one_scale``: integer kernels take one scale for the weights.  The axis in ``weights`` is then only for
     weights that a DEQUANTIZE converts to float: these may have one scale for each channel.
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.

@@ -23,7 +23,10 @@ MAX_CHILDREN = 32
 """A graph or group with more operators than this is divided into groups."""
 
 MAX_SCOPES = 40
-"""Scopes become groups if there are at most this many; if a group has more children, neighbors are joined."""
+"""Scopes become groups if they and the operators outside them are at most this many.
+
+If a group has more children, neighbors are joined.
+"""
 
 USUAL_GROUPS = 10
 """A group without useful scopes and repeated blocks is cut into about this many groups."""
@@ -106,8 +109,9 @@ class _Folder:
 
         An operator in none of these scopes is returned alone, with the label "".  Example: operators with the
         scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
-        Return [] if there is only one part, or too many, or if a scope occurs in several places, for example
-        because it is named after a class.
+        Return [] if there is one part only, or more than MAX_SCOPES, if parts have fewer than 2
+        operators on average, or if a scope occurs in several places, for example because it is named after a
+        class.
         """
         scopes = self.scopes[first:stop]
         depth = 0  # number of scopes that all operators share
@@ -147,8 +151,8 @@ class _Folder:
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
 
-        The group is cut into about USUAL_GROUPS stretches.  A stretch has at most 2 * ``size`` operators,
-        where ``size`` is the mean size of USUAL_GROUPS stretches, but at least 3.
+        The group is cut into about USUAL_GROUPS stretches.  A stretch has at most 2 * ``size`` operators;
+        ``size`` is the mean size of USUAL_GROUPS stretches, or 3 if the mean is smaller.
         """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]

@@ -39,7 +39,11 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
 def _missing_user(
     matcher: Matcher, node: Node, op: Op, value: Value, expected: Node
 ) -> Iterator[PartialMatch]:
-    """Yield ``op``, which fits ``node``, if no user of its result ``value`` fits the node ``expected``."""
+    """Yield ``op``, which fits ``node``, if no user of its result ``value`` fits the node ``expected``.
+
+    If the part of the picture that ends with ``node`` matches, the sentence is about the user of ``value``;
+    else it says what differs in that part.
+    """
     if any(expected.fits(user) for user in value.users):
         return  # then the refusal of a match that includes this user says more
     count, sentence, progress = matcher.part(node, op)

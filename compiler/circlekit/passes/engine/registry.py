@@ -94,9 +94,10 @@ def select_passes(
 
     A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
     requested by name.  A pass that is requested by name itself is not left out for these reasons: operators
-    that ``format`` lacks are legalized when the model is written.  A pass that is named twice, itself or by
-    pipelines, runs at its first place.  Raise RewriteError for a name that is neither a pass nor a pipeline,
-    and for a name in ``disable`` that is no pass; ModelError for a name that is not a string.
+    that ``format`` lacks are legalized when the model is written.  If a pass is named several times, or
+    is in several pipelines, it runs only at the first place.
+    Raise RewriteError for a name that is neither a pass nor a pipeline, and for a name in ``disable`` that is
+    no pass; ModelError for a name that is not a string.
     """
     requested, omitted = names_in("a pass", passes), names_in("a pass", disable)
     known = passes_with([*requested, *omitted])

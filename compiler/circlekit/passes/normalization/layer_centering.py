@@ -69,7 +69,7 @@ def layer_refusal(layer: Layer) -> str | None:
         if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"
         if not np.abs(value.array()).max(initial=0) <= np.finfo(np.float32).max / 2:  # also for NaN
-            return f"%{value.name}: expected finite numbers whose differences are finite, too"
+            return f"%{value.name}: expected finite numbers up to half the largest f32"
     if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
         return f"%{result.name}: expected a convolution of all channels, got groups"
     # the other users would still need the old weights, so the model would hold both

@@ -34,7 +34,7 @@ SMALLEST_FACTOR = 2.0**-6
 """The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
 
 NO_CLASS = 0
-"""The class, and first node (see ``_Classes``), of the channels that are not scaled: their factor is 1."""
+"""The node (see ``_Classes``) that is the root of all channels that are not scaled: their factor is 1."""
 
 
 @dataclass
