@@ -117,7 +117,7 @@ def require_same_float(op: Op) -> None:
 
 
 def require_int_list(numbers: Any, name: str) -> list[int]:
-    """Return the elements of the attribute ``name`` as int; raise ModelError if it is no list of integers."""
+    """Return the elements of the attribute ``name`` as int; raise ModelError unless it lists integers."""
     if not isinstance(numbers, list | tuple | np.ndarray):
         raise ModelError(f"expected a list of integers in {name}, got {numbers!r}")
     listed = list(numbers)

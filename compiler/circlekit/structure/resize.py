@@ -121,14 +121,14 @@ def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
 
 
 def _listed(shapes: object) -> list[object]:
-    """Return ``shapes`` as a list; raise ModelError if it is no collection of shapes."""
+    """Return ``shapes`` as a list; raise ModelError if it is not a collection of shapes."""
     if isinstance(shapes, str) or not isinstance(shapes, Iterable):
         raise ModelError(f"expected a list of shapes, or a dict by input name, got {type(shapes).__name__}")
     return list(shapes)
 
 
 def _checked(shape: object) -> Shape:
-    """Return ``shape`` with None for -1; raise ShapeError if it is no sequence of possible dimensions."""
+    """Return ``shape`` with None for -1; raise ShapeError unless it is a sequence of valid dimensions."""
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise ShapeError(f"expected a shape, such as [1, 8], got {shape!r}")
     dims: list[int | None] = []

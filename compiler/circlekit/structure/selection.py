@@ -42,7 +42,7 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
 
 def _checked_ids(ids: object, count: int) -> Iterator[int]:
-    """Yield ``ids``; raise ModelError for what is no index of one of ``count`` operators."""
+    """Yield ``ids``; raise ModelError for an element that is not the index of one of ``count`` operators."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise ModelError(f"expected a list of operator numbers, got {ids!r}")
     for number in ids:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A valid model file, and for every rule of the checker a change that breaks it and a near miss."""
+"""A valid model file, and for every rule of the checker a change that breaks it and a near miss.
+
+The cases are one table, so this file is longer than others.
+"""
 
 from __future__ import annotations
 

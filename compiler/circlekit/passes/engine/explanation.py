@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations of a pass or an operator: rewrites, near misses, and what is not known.
 
-A near miss is a refusal if at least two operators of the picture were found, or its only one; the last of
-them may fit in its class alone.  If fewer were found, the refusal is a partial match.
+``explain`` says what a near miss and a partial match are.
 """
 
 from __future__ import annotations

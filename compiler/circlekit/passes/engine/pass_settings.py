@@ -30,7 +30,7 @@ def all_options() -> dict[str, Option]:
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
-    """Raise RewriteError if ``settings`` has a name that is no setting of a pass registered so far.
+    """Raise RewriteError if ``settings`` names a setting that no registered pass has.
 
     Raise ModelError if ``settings`` is no mapping, or a name is no string.
     """

@@ -49,9 +49,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     does not requantize its operand, results that the file does not name get the parameters of the operand.
     Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
     not float32, if it has ``value`` but is no constant, if a scale is negative or not finite, if a zero point
-    is no integer of its dtype, or if an output, or a tensor of an operator, stays float32; ShapeError if an
-    array does not fit; UnsupportedError for a sparse constant without ``value``.  After an error the model is
-    as before.
+    is not an integer of its dtype, or if an output, or a tensor of an operator, stays float32; ShapeError if
+    an array does not fit; UnsupportedError for a sparse constant without ``value``.  After an error the model
+    is as before.
     """
     parameters = _read(Path(path))
     before = Snapshot(model)
