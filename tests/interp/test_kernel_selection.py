@@ -62,3 +62,5 @@ def test_kernels_are_selected_by_name() -> None:
     assert circlekit.Interpreter(model, kernels="optimized").kernels is Kernels.OPTIMIZED
     with pytest.raises(UnsupportedError, match="expected kernels reference or optimized, got 'fast'"):
         circlekit.Interpreter(model, kernels="fast")
+    with pytest.raises(UnsupportedError, match=r"expected kernels reference or optimized, got array\("):
+        circlekit.Interpreter(model, kernels=np.zeros(2))  # type: ignore[arg-type]  # no name

@@ -31,10 +31,11 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     kernel set.
     """
     if requested is not None:
-        known = [kernels.value for kernels in Kernels]
-        if not isinstance(requested, Kernels) and requested not in known:
-            raise UnsupportedError(f"expected kernels {' or '.join(known)}, got {requested!r}")
-        return Kernels(requested)
+        known = {kernels.value: kernels for kernels in Kernels}
+        name = requested.value if isinstance(requested, Kernels) else requested
+        if not isinstance(name, str) or name not in known:
+            raise UnsupportedError(f"expected kernels {' or '.join(known)}, got {name!r}")
+        return known[name]
     stated = dict(model.metadata).get(KERNELS_METADATA)
     if stated is not None and bytes(stated) in {kernels.value.encode() for kernels in Kernels}:
         return Kernels(bytes(stated).decode())

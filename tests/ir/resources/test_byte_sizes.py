@@ -48,4 +48,6 @@ def test_sizes_at_the_limits_of_units() -> None:
     assert parse_size("1") == parse_size("0.001K") == 1  # 1.024 bytes
     assert format_size(1023) == "1023 bytes"
     assert format_size(1024) == "1.0 KiB"
+    assert format_size((1 << 20) - 60) == "1023.9 KiB"
+    assert format_size((1 << 20) - 1) == "1.0 MiB"
     assert format_exact_size((1 << 20) - 1) == "1048575 bytes"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError, ModelError
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import dask_cluster
 from circlekit.quant.calibration.dask_cluster import JOBS_PER_THREAD
@@ -65,6 +65,11 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     worker = SimpleNamespace()
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_worker=lambda: worker))
     return worker
+
+
+def test_a_client_of_another_type() -> None:
+    with pytest.raises(UnsupportedError, match="client: expected a distributed.Client, got int"):
+        circlekit.calibrate(circlekit.parse(NET), [[np.zeros(2, np.float32)]], client=3)
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 3])

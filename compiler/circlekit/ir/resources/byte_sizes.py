@@ -19,7 +19,7 @@ def byte_unit(size: float) -> tuple[int, str]:
 
 def format_size(size: float) -> str:
     """Format a number of bytes in its largest unit: ``1000 bytes``, ``1.5 MiB``."""
-    unit, name = byte_unit(size)
+    unit, name = byte_unit(size * 1024 / 1023.95)  # 1023.95 KiB would be rounded to 1024.0 KiB
     return f"{size / unit:.1f} {name}" if unit > 1 else counted(round(size), "byte")
 
 

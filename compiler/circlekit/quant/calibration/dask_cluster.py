@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from circlekit.errors import CirclekitError, ModelError
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -30,8 +30,11 @@ def observe_on_cluster(
     ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
     The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
     if a worker dies.  Each worker process computes one sample at a time.
-    Raise the error of the first sample that fails, and ModelError if the cluster gives up a sample.
+    Raise the error of the first sample that fails; UnsupportedError if ``client`` is no client; ModelError if
+    the cluster gives up a sample.
     """
+    if not callable(getattr(client, "submit", None)):
+        raise UnsupportedError(f"client: expected a distributed.Client, got {type(client).__name__}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Dask warns of large arguments
         content = client.submit(bytes, to_bytes(model, "circle"), pure=False)
