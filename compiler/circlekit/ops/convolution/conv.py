@@ -24,7 +24,7 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import correlate_depthwise
 from circlekit.ops.dimensions import Dim, dims_differ
-from circlekit.ops.numerics.output_stage import in_full_group
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels, in_full_group
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantized_values import is_hybrid, is_per_channel
 
@@ -85,6 +85,12 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
         scales = [] if self.filter.quantization is None else self.filter.quantization.scale.tolist()
         return depth != filter.shape[3] or len(set(scales)) > 1
 
+    def scaled(self, sums: Array, data: Array, weights: Array, depth: int, filter: Array) -> Array:
+        is_grouped = depth != filter.shape[3]
+        if is_grouped or (self.quantizes_asymmetrically(depth, filter) and not follows_optimized_kernels()):
+            return sums * weights * data
+        return super().scaled(sums, data, weights, depth, filter)
+
     def optimized_rounding(self, depth: int, filter: Array) -> bool:
         return bool(depth == filter.shape[3])  # grouped convolutions have only the reference kernel
 
@@ -132,6 +138,11 @@ class DepthwiseConv2D(
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
+
+    def scaled(self, sums: Array, data: Array, weights: Array, depth: int, filter: Array) -> Array:
+        if not follows_optimized_kernels():
+            return super().scaled(sums, data, weights, depth, filter)
+        return np.where(in_full_group(sums.shape[3], 4), sums * weights * data, sums * data * weights)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is not u8 and in_full_group(filter.shape[3])  # per channel, in groups of 8

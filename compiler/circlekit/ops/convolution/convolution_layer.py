@@ -156,6 +156,15 @@ class ConvolutionLayer(Op):
         """Return whether LiteRT's optimized kernel rounds a half up: one bool, or one per output channel."""
         return True
 
+    def scaled(self, sums: Array, data: Array, weights: Array, depth: int, filter: Array) -> Array:
+        """Return float32 ``sums`` times the scales of quantized ``data`` and ``weights``.
+
+        ``sums``: [N,H,W,C].  ``data``: the scales of the images, [N,1,1,1].  ``weights``: the scales of the
+        filter, [1] or [C].  ``depth``: the number of input channels.  The order of the two products decides
+        about the last bit; it is that of LiteRT's kernels.
+        """
+        return np.asarray(sums * (weights * data))
+
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
         """Return the convolution of float arrays, without bias.
 
@@ -230,10 +239,10 @@ class ConvolutionLayer(Op):
         products = filter.size / max(channels, 1)  # the number of products in a sum
         dtype = exact_float_dtype(products * LARGEST_HYBRID_PRODUCT)
         numbers = (images.data - images.offset).reshape(data.shape).astype(dtype)
-        out = self.sums(numbers, filter.view(np.int8).astype(dtype), output_shape).astype(np.float32)
-        out *= channel_scales(self.filter, channels)
-        out *= images.scale.reshape(-1, 1, 1, 1)
-        return activated(out, bias, self.act)
+        sums = self.sums(numbers, filter.view(np.int8).astype(dtype), output_shape).astype(np.float32)
+        scales = channel_scales(self.filter, channels)
+        scaled = self.scaled(sums, images.scale.reshape(-1, 1, 1, 1), scales, data.shape[-1], filter)
+        return activated(scaled, bias, self.act)
 
 
 def activated(sums: Array, bias: Array | None, act: Activation) -> Array:

@@ -52,6 +52,13 @@ class Kernels(Enum):
     - DEQUANTIZE with one scale: in groups of 8 numbers, the result is scale * x - scale * zero_point, each
       product rounded.
 
+    On float data and 8-bit weights (hybrid layers), the integer sum is multiplied by the scale w of the
+    weights and the scale x of the data.  In two operators the order differs, and so may the last bit:
+
+    - CONV_2D with one group and different scales per channel: sum * (w * x), not (sum * w) * x.
+    - DEPTHWISE_CONV_2D: (sum * w) * x in groups of 4 channels and (sum * x) * w in the rest, not
+      sum * (w * x).
+
     On int16 data, ADD without broadcasting rounds each operand once when it rescales it, in groups of 16
     numbers, where the reference kernel rounds it twice.
 

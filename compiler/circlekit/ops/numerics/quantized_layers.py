@@ -53,16 +53,15 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
         data = _clipped(round_half_away(x * (np.float32(127) / divisor)), -127)
         scale = np.where(is_zero, np.float32(1), divisor / np.float32(127))
         return Rows(np.where(is_zero, np.float32(0), data), scale, np.zeros_like(scale))
-    low = x.min(axis=1, keepdims=True, initial=0).astype(np.float64)
-    high = x.max(axis=1, keepdims=True, initial=0).astype(np.float64)
+    low, high = x.min(axis=1, keepdims=True, initial=0), x.max(axis=1, keepdims=True, initial=0)
     is_zero = low == high
-    step = np.where(is_zero, 1.0, (high - low) / 255)
+    step = np.where(is_zero, 1.0, (high - low).astype(np.float64) / 255)  # the difference is float32
     # the zero point for which ``low`` is stored as -128, or ``high`` as 127: take the one with less rounding
     from_low, from_high = -128 - low / step, 127 - high / step
     zero = np.where(128 + np.abs(low / step) < 127 + np.abs(high / step), from_low, from_high)
     offset = np.where(is_zero, 0, _clipped(round_half_away(zero), -128)).astype(np.float32)
     scale = step.astype(np.float32)
-    data = _clipped(round_half_away(offset + x * (np.float32(1) / scale)), -128)
+    data = _clipped(round_half_away(x * (np.float32(1) / scale)) + offset, -128)
     return Rows(np.where(is_zero, np.float32(0), data), scale, offset)
 
 

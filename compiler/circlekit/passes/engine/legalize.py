@@ -21,7 +21,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.shape_inference import fits
+from circlekit.ir.shape_inference import fits, settle_ranks
 from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
 from circlekit.passes.support.lone_model import can_stand_alone, lone_model
@@ -217,7 +217,8 @@ def legalize_in_place(
     """Replace operators that ``format`` or one of the runtimes ``targets`` lacks.
 
     Return how often each legalization was applied, by its ``title``.  An operator stays if no legalization
-    replaces it by operators that the format and all runtimes have.
+    replaces it by operators that the format and all runtimes have.  If any was applied, shapes of [] that
+    stand for an unknown rank are settled (``settle_ranks``).
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
     ``targets``: the runtimes; None if the user named none.  For None, only operators that the format lacks
@@ -232,6 +233,9 @@ def legalize_in_place(
     runtimes = targets or ()
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
     members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
+    unsettled = [v for graph in model.graphs for v in graph.values() if v.shape == () and v.data is None]
+    if unsettled:
+        settle_ranks(model, strict=False)
     made: Counter[str] = Counter()
     # the depth in this round; at 0 new operators must run as they are, above 0 they may be replaced again
     level = 0
@@ -246,6 +250,9 @@ def legalize_in_place(
             level += 1
         else:
             break
+    if not any(made.values()):  # the model stays as it was, with its shapes
+        for value in unsettled:
+            value.shape = ()
     return dict(+made)  # without the legalizations that were applied 0 times
 
 

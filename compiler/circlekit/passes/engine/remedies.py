@@ -13,7 +13,6 @@ from dataclasses import replace
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
-from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes, select_passes
@@ -68,7 +67,6 @@ def optimized_delegation(model: Model, target: Target) -> Delegation | None:
         return None
     copy = clone(model)
     format = model.format if model.format in target.formats else min(target.formats)
-    settle_ranks(copy, strict=False)
     context = Context(format, exact=True, target=rules_of_targets(TargetSet((target,)), format))
     run_passes(copy, select_passes("O1", format=format), context)
     return find_delegation(legalize(copy, format, targets=[target]).main, target)
@@ -96,7 +94,6 @@ def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
     for text, name in (*pipelines, *others):
         if copy is None:
             copy = clone(model)
-            settle_ranks(copy, strict=False)
         exact = name in PIPELINES  # a pipeline omits approximate rewrites, and passes for other formats
         context = Context(format, exact=exact, target=rules_of_targets(target_set, format))
         records = run_passes(copy, select_passes(name, format=format if exact else None), context)
