@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold a multiplication by a single number into the weights of a layer that may be far before it.
+"""Fold a multiplication by a single number into the weights of an earlier layer, across other operators.
 
 An example is the scale of an attention.  A model may multiply by this scale after the matrix product of
 queries and keys, before a mask, or after a rotary embedding.  If one layer computes queries, keys and values,
@@ -38,8 +38,8 @@ class ForwardNumber(GraphPass):
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
     bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
     layer reach the product, only their weights and biases are multiplied.  f may have other operands, for
-    example keys or tables of sines.  The pass refuses if a changed value is an output of the graph, or if
-    another operator reads it.
+    example keys or tables of sines.  The pass refuses if a value whose elements change is an output of the
+    graph, or if any other operator reads these elements.
     """
 
     name = "forward_number"

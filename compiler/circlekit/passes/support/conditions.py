@@ -69,7 +69,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if broadcasting ``x`` and ``constant`` together may give another shape than that of ``x``."""
+    """Refuse unless broadcasting ``x`` and ``constant`` together surely gives the shape of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         last = shape[len(shape) - len(other) :]

@@ -32,8 +32,8 @@ def is_fixed_constant(value: Value | None) -> bool:
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     """Return the constants ``values`` in groups of the same dtype, shape, bytes and quantization.
 
-    All bytes of a large constant are read only if another constant has the same type, and the same
-    SAMPLE_BYTES bytes at both ends (its ``sample``).
+    To save time, all bytes of a large constant are read only if another constant of the same type has the
+    same first and last SAMPLE_BYTES bytes.
     """
     groups: list[list[Value]] = []
     for alike in _grouped(values, _header):
