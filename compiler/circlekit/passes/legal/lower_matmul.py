@@ -131,9 +131,9 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     """Return the shapes of x and y with merged batch dimensions.
 
     ``x``, ``y``: shapes of equal rank.  The last two dimensions, rows and columns of the matrices, stay.
-    Neighboring batch dimensions are merged if all are 1 in x, if all are 1 in y, or if each is known and
-    equal in x and y.  Dimensions that are 1 in both are dropped.  Example: x [2, 3, 1, 4, 5] and y
-    [2, 3, 7, 5, 6] become [6, 1, 4, 5] and [6, 7, 5, 6].
+    Neighboring batch dimensions are merged in three cases: all are 1 in x; all are 1 in y; each is known, and
+    the same in x and y.  Dimensions that are 1 in both are dropped.  Example: x [2, 3, 1, 4, 5] and
+    y [2, 3, 7, 5, 6] become [6, 1, 4, 5] and [6, 7, 5, 6].
     """
 
     def kind(axis: int) -> str | int:
