@@ -18,7 +18,7 @@ PASS = "transform_min_relu_to_relu6"
 
 
 def explained(body: str, name: str = PASS, outputs: str = "%y") -> list[tuple[str, bool]]:
-    """Return the sentence of each refusal, and whether only a part of the picture is in the graph."""
+    """Return the sentence of each refusal, and whether it is a partial match."""
     model = parse_model(f"graph main(%x: f32[2,3]) -> {outputs} {{\n{body}\n}}")
     return [(refusal.sentence, refusal.is_partial) for refusal in explain_pass(model, name, "circle")]
 

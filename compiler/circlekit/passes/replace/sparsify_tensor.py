@@ -48,8 +48,11 @@ def _formats(text: str) -> list[str]:
 class SparsifyTensor(Pass):
     """Store one constant, chosen by its name, in the sparse format of the schema, with the same values.
 
-    Raise RewriteError if no operator reads a constant of this name, if the dtype is not f32, i32 or i8, if
-    the data are compressed, if the block size is not set, or if the options do not fit the shape.
+    Raise RewriteError in these cases:
+
+    - No operator reads a constant of this name.
+    - The dtype is not f32, i32 or i8, or the data are compressed.
+    - The block size is not set, or the options do not fit the shape.
     """
 
     name = "sparsify_tensor"

@@ -39,16 +39,18 @@ def same_shape(a: Value, b: Value) -> str | None:
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
         return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
-    if a.shape is None:
-        return f"%{b.name}: has an unknown rank"
-    if not is_determined(a.shape):
-        several = (
-            "more than one unknown dimension"
-            if a.shape.count(None) > 1
-            else "an unknown dimension beside a 0"
-        )
-        return f"%{b.name}: has {several}: {format_shape(b.shape)}"
-    return None
+    return determined_shape(b)
+
+
+def determined_shape(value: Value) -> str | None:
+    """Refuse unless the declared shape of ``value`` is ``is_determined``."""
+    if is_determined(value.shape):
+        return None
+    if value.shape is None:
+        return f"%{value.name}: has an unknown rank"
+    is_several = value.shape.count(None) > 1
+    found = "more than one unknown dimension" if is_several else "an unknown dimension beside a 0"
+    return f"%{value.name}: has {found}: {format_shape(value.shape)}"
 
 
 def same_quantization(*values: Value) -> str | None:
