@@ -66,7 +66,10 @@ def test_mutants_of_pictures(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(all_passes().keys() - PICTURES.keys()))
 def test_mutants_for_passes_without_picture(name: str) -> None:
-    """Check the mutants of the recipes of all other passes, which need not say why they change nothing."""
+    """Check the mutants of the recipes of passes without a picture.
+
+    These passes need not say why they change nothing.
+    """
     for path in sorted(RECIPES.glob(f"{name}*.ck")):
         if path.stem.partition("-")[0] != name:
             continue

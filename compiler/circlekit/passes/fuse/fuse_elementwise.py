@@ -113,8 +113,8 @@ class _Int16Rsqrt(Rewrite):
     Of the runtimes, only LiteRT has SQRT and DIV of int16, and its RSQRT makes the rewrite approximate.
     RSQRT interpolates between operands that are 128 integers apart.  Beside a step for rounding, its error
     depends on the integers of x: up to 0.1 % from 1024 on, 0.4 % from 512 on, 1.1 % from 256 on, 3.3 % from
-    128 on.  Below 128, most results are meaningless.  If their scales fit, SQRT and DIV have an error of up
-    to 0.4 %.
+    128 on.  Below 128, most results are meaningless.  SQRT and DIV, if their scales fit, have errors of up to
+    0.4 %.
     """
 
     quantized = True
