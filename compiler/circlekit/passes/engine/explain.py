@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-A pass with a picture refuses an operator where it found only a part of the picture.  The refusal is a near
-miss if this part has at least two operators, or one if the picture has only one; of the last operator, it is
-enough if the class is right.  If the part is smaller, the refusal is a partial match.  A pass without a
-picture decides itself.  Partial matches are recorded only if ``Context.partial_matches`` asks for them.
+A pass with a picture refuses an operator if the graph has only a part of the picture there, or if a condition
+does not hold.  The refusal is a near miss if at least two operators of the picture were found; if the picture
+has only one, this one is enough.  The last operator found may differ from the picture, except in its class.
+All other refusals by a picture are partial matches.  A pass without a picture decides itself what is a near
+miss.  Partial matches are recorded only if ``Context.partial_matches`` asks for them.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class Report:
     ``explanations``, ``op_explanations``: the explanations that the user asked for, of passes and of
     operators, the nearest misses first.
     ``notes``: remarks for the user, for example what could not be verified.
-    ``verified``: whether outputs are compared after changes.  ``differences``: for each output, how far it
-    differed; empty if nothing was compared.
+    ``verified``: whether verification was on; it compares outputs only if something changed.
+    ``differences``: for each compared output, how far it differed; empty if nothing was compared.
     ``source``, ``target``: the input file and the output file.  ``seconds``: the time that the work took.
     ``unchanged``: whether the output file is a copy of the input file.
     ``legalizations``: {name of a legalization: how often it replaced what the format or a target lacks}.
@@ -257,7 +257,7 @@ class Report:
         return [*changes, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
 
     def _repr_html_(self) -> str:
-        """Return, for notebooks, the table, and as a list: changes, verdicts, targets, growth and notes."""
+        """Return HTML for notebooks: the table, and a list of changes, verdicts, targets, growth, notes."""
         from html import escape  # slow to import, and only notebooks need it
 
         kinds, totals = self.rows()

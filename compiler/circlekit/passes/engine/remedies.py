@@ -48,8 +48,8 @@ def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list
     """Return the places of the findings in ``before`` that are gone.
 
     A place that is missing in ``after`` need not be gone: a pass may have renamed the result.  So the missing
-    places of one kind of operator count as gone only if exactly as many findings of this kind are gone.  If
-    there are more findings of any kind than before, no place counts as gone.
+    places of one kind of operator count as gone only if the number of findings of this kind fell by exactly
+    the number of these places.  If the number rose for any kind, no place counts as gone.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):

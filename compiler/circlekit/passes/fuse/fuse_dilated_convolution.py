@@ -169,9 +169,9 @@ class _Dilated1D(_Blocks):
 
 
 def _height_axis(low: Value, high: Value) -> int | None:
-    """Return the axis, 1 or 2, at which ``high`` has an inserted height of 1, else the shape of ``low``.
+    """Return the axis, 1 or 2, at which ``high`` has one more axis of size 1 than ``low`` [N, W, C].
 
-    ``low``: of shape [N, W, C].  Return None if the shapes differ otherwise.
+    Return None if the shapes differ in another way.
     """
     flat, shape = low.static_shape, high.static_shape
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)

@@ -88,7 +88,10 @@ class FuseReshapeWithMean(Rules):
 
 
 class FuseTransposeWithMean(Rewrite):
-    """reduce(transpose(x), axes)  ==  reduce(x, the same axes of x), for a mean and other reductions."""
+    """reduce(transpose(x), axes)  ==  reduce(x, the corresponding axes), for a mean and other reductions.
+
+    The axes that are left must keep their order.
+    """
 
     name = "fuse_transpose_with_mean"
     # a user who asks for convert_nchw_to_nhwc wants the Transposes that it makes

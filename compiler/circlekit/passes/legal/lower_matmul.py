@@ -23,7 +23,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_SUMS = 1024
-"""The longest axis, in elements, whose cumulative sums become a product with a square matrix of ones."""
+"""The longest axis, in elements, whose cumulative sums become a product with a triangular matrix of ones."""
 
 
 class KeepDimensionsByReshape(Replacement):

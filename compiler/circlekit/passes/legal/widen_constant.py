@@ -67,7 +67,7 @@ class WidenConstant(Replacement):
         """Return ``array`` broadcast along its last axes, so that runs in a result of ``shape`` are longer.
 
         It is broadcast along as few axes as make the runs long enough (see LONG_RUNS).  If that would take
-        more than MAX_WIDE_BYTES, the runs become as long as possible.
+        more than MAX_WIDE_BYTES, the runs become as long as this limit allows.
         Return None if the runs are long enough already or cannot become longer, or if ``array`` has a higher
         rank than ``shape``.
         """

@@ -124,10 +124,10 @@ class OrderSearch:
         self._floor = max(self._live, always + max(touched, default=0))
 
     def lowest(self) -> tuple[list[int] | None, bool]:
-        """Return (the order with the lowest peak that was found, whether the search was complete).
+        """Return (the order with the lowest peak that was found, or None; whether the search was complete).
 
-        The order is None if no order with a peak below ``limit`` was found.  If the search was complete, no
-        order has a lower peak.
+        Only orders with a peak below ``limit`` are searched.  After a complete search, no order has a lower
+        peak than the returned one; if it is None, no order has a peak below ``limit``.
         """
         if self._floor >= self.limit:
             return None, True
@@ -198,11 +198,11 @@ class OrderSearch:
     def _without_choice(self, step: Step) -> Step:
         """Run all operators that cost no bytes, as long as there are any, and return the last step.
 
-        Such an operator releases at least as many bytes as it creates.  While it runs, the live bytes exceed
-        neither the peak so far nor ``_floor``, whichever is larger.  To run it now is best: in any order of
-        the operators that are left, it can be moved to the beginning.  There it may release fewer bytes than
-        at its old place, because other users of its operands have not run yet.  But it still releases as many
-        as it creates, so the peak of the order does not rise.
+        Such an operator releases at least as many bytes as it creates.  While it runs, the live bytes do not
+        exceed the larger of the peak so far and ``_floor``.  To run it now is best: in any order of the
+        operators that are left, it can be moved to the beginning.  There it may release fewer bytes than at
+        its old place, because other users of its operands have not run yet.  But it still releases as many as
+        it creates, so the peak of the order does not rise.
         """
         is_changed = True
         while is_changed:

@@ -63,7 +63,7 @@ def same_quantization(*values: Value) -> str | None:
 
 
 def all_equal(array: Array, number: int, name: str) -> str | None:
-    """Refuse if ``array``, the data of constant ``name``, is empty or not ``number`` everywhere."""
+    """Refuse unless ``array``, the data of the constant ``name``, has elements, and all are ``number``."""
     if array.size == 0:
         return f"%{name}: is empty"
     other = array.reshape(-1)[array.reshape(-1) != number]

@@ -81,9 +81,9 @@ def frozen(attribute: Any) -> Hashable:
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    Both have the same code and an operand in common.  The sentence says why they are not merged.  The
-    progress is 2 if only attributes or types of results differ, else 1.  Operators without results are left
-    out.
+    Two operators resemble each other if they have the same code and an operand in common.  The sentence says
+    why they are not merged.  The progress is 2 if only attributes or types of results differ, else 1.
+    Operators without results are left out.
     """
     # the first operator of each code that reads a value, which is identified by its ``id``
     earlier: dict[tuple[str, int], Op] = {}

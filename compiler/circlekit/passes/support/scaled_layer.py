@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply weights and bias of a layer by a number; find its channels again after data movement."""
+"""Multiply weights and bias of a layer by a number; find where data movement takes the layer's channels."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
 def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
     """Return how many input rows a TRANSPOSE_CONV needs for ``output`` result rows.
 
-    It is the number of positions of the filter in a CONV_2D over ``output`` rows.
+    It is the number of positions of the filter in a CONV_2D with this padding over ``output`` rows.
     """
     return (output + stride - (kernel if padding is Padding.VALID else 1)) // stride
