@@ -110,7 +110,7 @@ class Legalization(GraphPass):
 
         That is, the delegate refuses at least one of ``ops``, and it would not have more partitions if it ran
         all of them.  Between partitions the runtime calls its own kernels, so a legalization must not add
-        partitions.  In an excerpt, whose partitions are unknown, a refusal is enough.
+        partitions.  If ``is_excerpt``, the partitions are unknown, and a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)

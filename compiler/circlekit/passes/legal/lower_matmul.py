@@ -3,7 +3,7 @@
 
 The forms have fewer dimensions, or a constant as the second operand.  A Replacement replaces the operators of
 its ``kinds`` that the format or a runtime refuses.  Its ``results`` returns None to leave an operator as it
-is.
+is.  Except for MergeBatches, the operators here must be f32 and have known shapes.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each
-    shape may be unknown.
+    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each shape may
+    be unknown.  The operator stays if an operand has scales per channel, or if only one operand is float.
     """
 
     kinds = (BatchMatMul,)
@@ -114,9 +114,9 @@ class MergeBatches(Replacement):
 
 
 def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
-    """Return ``value`` reshaped to ``shape``; a plain constant stays a constant.
+    """Return ``value`` reshaped to ``shape``; return ``value`` itself if it has this shape.
 
-    Return ``value`` itself if it has this shape.
+    A constant stays a constant, unless it is packed, sparse or compressed.
     """
     if value.shape == shape:
         return value

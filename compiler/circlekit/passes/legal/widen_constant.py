@@ -31,9 +31,9 @@ MAX_WIDE_BYTES = 1 << 14
 class WidenConstant(Replacement):
     """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
 
-    The operator may be any ``Binary``, such as ADD or MUL, with one constant operand.  Example: if c has one
-    number for each channel of an NHWC image, a run is one pixel; if c' repeats these numbers along a row, a
-    run is the whole row.
+    The operator may be any ``Binary``, such as ADD or MUL, with one constant operand; the other operand must
+    have the shape of the result.  Example: if c has one number for each channel of an NHWC image, a run is
+    one pixel; if c' repeats these numbers along a row, a run is the whole row.
     """
 
     kinds = (Binary,)

@@ -112,7 +112,10 @@ def is_movable(value: Value) -> bool:
 
 
 def is_movable_constant(value: Value, rank: int) -> bool:
-    """Return whether ``value`` is a plain constant of at most ``rank`` dimensions that can be transposed."""
+    """Return whether ``value`` is a constant of at most ``rank`` dimensions that can be transposed.
+
+    A packed, sparse or compressed constant cannot.
+    """
     return value.is_plain and is_movable(value) and len(value.static_shape) <= rank
 
 
