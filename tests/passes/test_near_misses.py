@@ -139,7 +139,7 @@ def check_mutant(
 
 
 def assert_same_values(model: Model, before: Model, base: Model, what: str) -> None:
-    """Compare the outputs of two forms of a mutant, whose unknown dimensions have the sizes of ``base``."""
+    """Compare the outputs of two forms of a mutant of ``base``, for inputs with the shapes of ``base``."""
     shapes = {value.name: value.shape for value in base.main.inputs}
     kernels = select_kernels(before)
     for kind in KINDS:

@@ -100,7 +100,10 @@ def without_dimension(axis: int, shape: Shape) -> Shape:
 
 
 def compare(before: Model, after: Model, stated: Shapes) -> int:
-    """Compare the results of both models for inputs of several shapes; return how many ``before`` takes."""
+    """Compare the results of both models for inputs of several shapes.
+
+    Return the number of inputs that ``before`` takes; it refuses the others.
+    """
     compared = 0
     rng = np.random.default_rng(1)
     for shapes in dict.fromkeys(witnesses(stated)):

@@ -197,7 +197,7 @@ def test_a_pass_that_fails_does_not_hide_the_others() -> None:
 
 @pytest.mark.parametrize("which", ["%l", "l"])
 def test_operator_inside_of_a_picture(which: str) -> None:
-    """The refusal stands at the last operator of the picture, of which %l is the first."""
+    """The refusal is that of %b, the last operator of the picture; %l is the first one."""
     (found,) = circlekit.explain_op(circlekit.parse(THREE), which)
     assert found.op == "%l = Minimum(%x, 5.0) : f32[2,3]"
     nearest = found.refusals[0]

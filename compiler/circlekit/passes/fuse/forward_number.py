@@ -98,7 +98,7 @@ class _Region:
     ``data``: the other operand of ``root``.
     ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
     ``layers``: the layers (an ordered set) whose weights and bias have to be multiplied.
-    ``found``: {examined operator: the operands to multiply, or the sentence of a refusal}; [] for a layer.
+    ``found``: {examined operator: the operands to multiply ([] for a layer), or the sentence of a refusal}.
     ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
     """
 
@@ -110,7 +110,7 @@ class _Region:
         self.deepest = -1, ""
 
     def refusal(self) -> str | None:
-        """Return why ``data`` cannot be multiplied; if it can, fill ``ops`` and ``layers``; return None."""
+        """Return why ``data`` cannot be multiplied.  If it can, fill ``ops`` and ``layers``, return None."""
         if self._search(self.data, 0) is not None:
             return self.deepest[1]  # of several refusals, the one nearest to the layers
         todo = [self.data]

@@ -87,8 +87,8 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each shape may
-    be unknown.  The operator stays if an operand has scales per channel, or if only one operand is float.
+    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each shape
+    may be unknown.  The operator stays if an operand has scales per channel, or if only one operand is float.
     """
 
     kinds = (BatchMatMul,)
