@@ -147,7 +147,7 @@ def assert_same_values(model: Model, before: Model, base: Model, what: str) -> N
         inputs = [make_input(value, kind) for value in values]
         try:
             wanted = run(before, inputs, kernels=kernels)
-        except CirclekitError:  # an input that is a shape or a list of axes is not random
+        except CirclekitError:  # an input stands for a shape or for axes; random numbers are invalid there
             continue
         assert_close(
             [finite(a) for a in run(model, inputs, kernels=kernels)],
