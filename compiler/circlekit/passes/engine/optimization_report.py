@@ -93,9 +93,9 @@ class TargetCheck:
     def regressions(self) -> list[Finding]:
         """The findings about operators that passes made from operators that ran.
 
-        These are findings whose place and whose reason no finding in ``before`` has.  But the list is empty
-        if a finding in ``before`` is gone: the new operators may have been made from that operator, which did
-        not run either.
+        A finding in ``after`` is one of these if no finding in ``before`` has its place or its reason.  But
+        the list is empty if a finding in ``before`` is gone: the new operators may have been made from that
+        operator, which did not run either.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}

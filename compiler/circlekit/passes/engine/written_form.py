@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find out whether targets run what legalization writes for an operator.
 
-When a model is written, legalization replaces operators that the format or a target lacks by others.  So a
-pass may make an operator that a target lacks, if the target runs what is written instead.
+When a model is written, legalization replaces each operator that the format or a target lacks by other
+operators.  So a pass may make an operator that a target lacks, if the target runs what is written instead.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
     ``lists``: what has been found before; the data movement that takes the part is added to it.
-    A transpose may stand before and after the convolution.  In all, these conditions must hold:
+    A transpose may stand before and after the convolution.  These conditions must hold:
 
     - ``value`` and the result of the convolution have one use, and are no outputs.
     - The convolution obeys its shape rule.
