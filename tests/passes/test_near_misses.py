@@ -66,7 +66,10 @@ def test_mutants_of_pictures(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(all_passes().keys() - PICTURES.keys()))
 def test_mutants_for_passes_without_picture(name: str) -> None:
-    """Check the mutants of the recipes of all other passes, which need not say why they change nothing."""
+    """Check the mutants of the recipes of passes without a picture.
+
+    These passes need not say why they change nothing.
+    """
     for path in sorted(RECIPES.glob(f"{name}*.ck")):
         if path.stem.partition("-")[0] != name:
             continue
@@ -136,7 +139,7 @@ def check_mutant(
 
 
 def assert_same_values(model: Model, before: Model, base: Model, what: str) -> None:
-    """Compare the outputs of two forms of a mutant, whose unknown dimensions have the sizes of ``base``."""
+    """Compare the outputs of two forms of a mutant of ``base``, for inputs with the shapes of ``base``."""
     shapes = {value.name: value.shape for value in base.main.inputs}
     kernels = select_kernels(before)
     for kind in KINDS:
@@ -144,7 +147,7 @@ def assert_same_values(model: Model, before: Model, base: Model, what: str) -> N
         inputs = [make_input(value, kind) for value in values]
         try:
             wanted = run(before, inputs, kernels=kernels)
-        except CirclekitError:  # an input that is a shape or a list of axes is not random
+        except CirclekitError:  # an input stands for a shape or for axes; random numbers are invalid there
             continue
         assert_close(
             [finite(a) for a in run(model, inputs, kernels=kernels)],

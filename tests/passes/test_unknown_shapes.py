@@ -33,8 +33,8 @@ Shapes = tuple[tuple[int, ...], ...]
 def test_results_keep_their_shapes_for_inputs_of_any_shape(path: Path) -> None:
     """An operator with a constant such as [[6.0]] raises the rank, so a pass may not simply remove it.
 
-    A near miss passes if no pass rewrites it, or if its results stay the same.  Any other recipe is skipped,
-    with the reason, if no results were compared.
+    If no results could be compared, a recipe that the passes rewrite is skipped, with the reason; a near miss
+    passes.
     """
     cases = [(case.rules(), load_recipe(case.recipe or path)) for case in cases_of(path)]
     reasons = [reason for rules, model in cases if (reason := compare_variants(rules, model))]
@@ -43,9 +43,10 @@ def test_results_keep_their_shapes_for_inputs_of_any_shape(path: Path) -> None:
 
 
 def compare_variants(rules: RuleBlock, model: Model) -> str:
-    """Compare results of variants of ``model`` before and after the passes; return why not, "" if any were.
+    """Compare results of variants of ``model`` before and after the passes.
 
-    Fail if a variant is rewritten, but takes none of the inputs: its rewrite would never be tested.
+    Return "" if any results were compared, else the reason why not.  Fail if variants are rewritten, but take
+    none of the inputs: their rewrites would never be tested.
     """
     if any(p.changes_interface or p.changes_values for p in map(find_pass, pass_names(rules.passes))):
         return "a pass changes the interface or values on purpose"
@@ -99,7 +100,10 @@ def without_dimension(axis: int, shape: Shape) -> Shape:
 
 
 def compare(before: Model, after: Model, stated: Shapes) -> int:
-    """Compare the results of both models for inputs of several shapes; return how many ``before`` takes."""
+    """Compare the results of both models for inputs of several shapes.
+
+    Return the number of inputs that ``before`` takes; it refuses the others.
+    """
     compared = 0
     rng = np.random.default_rng(1)
     for shapes in dict.fromkeys(witnesses(stated)):

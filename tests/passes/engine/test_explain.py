@@ -18,7 +18,7 @@ PASS = "transform_min_relu_to_relu6"
 
 
 def explained(body: str, name: str = PASS, outputs: str = "%y") -> list[tuple[str, bool]]:
-    """Return the sentence of each refusal, and whether only a part of the picture is in the graph."""
+    """Return the sentence of each refusal, and whether it is a partial match."""
     model = parse_model(f"graph main(%x: f32[2,3]) -> {outputs} {{\n{body}\n}}")
     return [(refusal.sentence, refusal.is_partial) for refusal in explain_pass(model, name, "circle")]
 
@@ -197,7 +197,7 @@ def test_a_pass_that_fails_does_not_hide_the_others() -> None:
 
 @pytest.mark.parametrize("which", ["%l", "l"])
 def test_operator_inside_of_a_picture(which: str) -> None:
-    """The refusal stands at the last operator of the picture, of which %l is the first."""
+    """The refusal is that of %b, the last operator of the picture; %l is the first one."""
     (found,) = circlekit.explain_op(circlekit.parse(THREE), which)
     assert found.op == "%l = Minimum(%x, 5.0) : f32[2,3]"
     nearest = found.refusals[0]

@@ -55,7 +55,7 @@ def test_the_number_of_calls_is_linear(shape: str) -> None:
 
 
 def test_more_channel_shuffles_take_no_more_rounds() -> None:
-    """The shuffles between elementwise operators become one in one round."""
+    """In one round, all shuffles between elementwise operators are merged into one."""
     shuffle = """
     %a{n} = Reshape(%{x}, [1,2,4,4,4]) {{new_shape: [1,2,4,4,4]}}
     %b{n} = Transpose(%a{n}, [0,2,1,3,4])

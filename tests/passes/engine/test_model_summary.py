@@ -8,7 +8,7 @@ from circlekit.passes.engine.model_summary import summarize
 
 
 def test_summary_of_a_model() -> None:
-    """The quantized constant %q is a parameter, the shape of the Reshape is none; %w counts once."""
+    """The quantized constant %q is a parameter, the shape of the Reshape is not; %w counts once."""
     model = parse_model("""
         graph g(%x: f32[?,4], %i: i8[2] quant(scale: 0.5, zero_point: 0)) -> %z, %s {
           %w = const f32[3,4] gaussian(0, 1)

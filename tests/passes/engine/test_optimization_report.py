@@ -106,7 +106,7 @@ def test_of_many_outputs_the_worst_is_named() -> None:
 
 
 def test_the_worst_output_is_the_one_nearest_to_its_tolerance() -> None:
-    """%b has 0.9 of its tolerance, %a 0.01; outputs with the tolerance 0 that are equal do not count."""
+    """%b has 0.9 of its tolerance, %a 0.01.  The other outputs are equal, with a tolerance of 0."""
     report = Report(BEFORE, AFTER, verified=True)
     report.differences = [OutputDifference(f"y{i}", "zero", 0.0, 0.0) for i in range(MAX_VERDICTS - 1)]
     report.differences += [

@@ -61,6 +61,7 @@ def origins_of(model: Model) -> list[list[int]]:
     ],
 )
 def test_origins_lie_between_operands_and_results(body: str, origins: list[list[int]]) -> None:
+    """``origins``: for each operator of ``body``, operators of ORIGINAL by number: %a has 0, %y has 3."""
     model = parse_model(f"graph main(%x: f32[2,3]) -> %y {{ {body} }}")
     model.metadata = [("other", b"kept"), (SOURCES, b"old"), (ORIGINS, b"old")]
     add_profile(parse_model(ORIGINAL), model)

@@ -153,7 +153,7 @@ def test_pass_of_a_plugin_is_found_by_name(package: Path) -> None:
 
 
 def test_a_plugin_whose_pass_has_the_name_of_a_pass_of_circlekit_is_named(package: Path) -> None:
-    """In a new process, in which no pass is imported yet."""
+    """The command runs in a new process, in which no pass is imported yet."""
     module = package / "my_passes.py"
     module.write_text(module.read_text().replace("remove_two_negs", "remove_dead"))
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -344,7 +344,7 @@ def test_result_with_mismatched_quantization_stays() -> None:
     ],
 )
 def test_a_result_without_elements_is_folded_unless_its_shape_is_huge(shape: list[int], changes: int) -> None:
-    """Numpy cannot represent such arrays, or a kernel may take memory for the other axes."""
+    """Numpy cannot represent huge shapes, or a kernel may take memory for the axes that are not 0."""
     model = parse_model(f"graph main(%x: f32{shape}) -> %y {{ %y = Relu(%x) : f32{shape} }}")
     assert FoldConstants().run(model, Context()) == changes
 

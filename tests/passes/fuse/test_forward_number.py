@@ -165,7 +165,7 @@ def test_signs_stay_before_a_sparse_factor() -> None:
 
 
 def test_signs_pass_a_long_chain_of_data_movement() -> None:
-    """Chains are longer than the interpreter's stack."""
+    """The chain is longer than Python's limit for recursion."""
     names = ["n", *(f"r{k}" for k in range(1500))]
     lines = [f"%{b} = Reshape(%{a}, [{(12, 24)[k % 2]},-1])" for k, (a, b) in enumerate(pairwise(names))]
     body = "\n".join(["%n = Neg(%x)", *lines, f"%y = Mul(%{names[-1]}, %s)"])

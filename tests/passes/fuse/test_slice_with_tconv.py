@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slice after a transposed convolution becomes its padding, if SAME or VALID gives that offset."""
+"""A Slice after a transposed convolution is removed if SAME or VALID padding omits the same rows."""
 
 from __future__ import annotations
 

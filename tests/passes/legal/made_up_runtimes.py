@@ -23,7 +23,10 @@ NO_ACTIVATION: Mapping[str, Any] = {"values": {"act": ["NONE"]}}
 def runtime(
     lacks: str = "", forms: Mapping[str, Mapping[str, Any]] | None = None, name: str = "bare"
 ) -> Target:
-    """A runtime with all operators but those of ``lacks``, and some of them only in certain ``forms``."""
+    """Return a runtime that has all operators except those named in ``lacks``, separated by spaces.
+
+    ``forms``: {operator: the forms in which the runtime has it}; it has all other operators in any form.
+    """
     operators = {code: ANY for code in DECLARATIONS if code not in lacks.split()}
     limited = {code: {"version": 99, "forms": kinds} for code, kinds in (forms or {}).items()}
     return Target(name, name, "1", "made up", frozenset({"circle"}), {**operators, **limited})

@@ -21,9 +21,9 @@ from tests.passes.legal.made_up_runtimes import NO_ACTIVATION, check, runtime
     ("attributes", "ops"), [("act: TANH", "Conv2D Tanh"), ("act: RELU6", "Conv2D Relu6")]
 )
 def test_an_operator_gets_a_bias_and_loses_its_activation(attributes: str, ops: str) -> None:
-    """The runtime needs both: its CONV_2D has a bias and fuses no activation.
+    """Both changes are needed: the CONV_2D of the runtime has a bias and fuses no activation.
 
-    If it lacks the activation as an operator, too, nothing changes.
+    If the runtime lacks the activation as an operator, too, nothing changes.
     """
     body = f"%w = const f32[4,3,3,4] gaussian(0, 1)\n%y = Conv2D(%x, %w, none) {{{attributes}}}"
     target = runtime(forms={"CONV_2D": {"f32,f32,f32:f32": NO_ACTIVATION}})

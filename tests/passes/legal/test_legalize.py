@@ -32,7 +32,7 @@ def test_transposed_convolution_with_impossible_shapes_stays(side: str, shape: t
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 1), (2, 2), (3, 2), (2, 3), (3, 3)])
 def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: int) -> None:
-    """LiteRT runs a size only if a convolution over so many rows gives the 3 rows of %x (``runs``).
+    """LiteRT runs an output size only if a convolution over as many rows gives the 3 rows of %x (``runs``).
 
     With VALID padding, any other size of at most ``full`` rows is sliced from the full result.
     """

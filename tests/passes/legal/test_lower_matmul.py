@@ -94,6 +94,7 @@ def test_computed_operands_do_not_change_places() -> None:
     ],
 )
 def test_batches_of_matrix_products_are_merged(x: str, y: str, merged: str | None) -> None:
+    """``merged``: the shape of the result of the new product; None if merging does not reach rank 5."""
     target = runtime(forms={"BATCH_MATMUL": {"f32,f32:f32": {"rank": 5}}})
     model = parse_model(f"graph main(%x: f32[{x}], %y: f32[{y}]) -> %z {{ %z = BatchMatMul(%x, %y) }}")
     legal = legalize(model, "circle", targets=[target])

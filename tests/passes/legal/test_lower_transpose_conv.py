@@ -13,7 +13,10 @@ from tests.passes.legal.made_up_runtimes import NO_ACTIVATION, check, runtime
 
 
 def transposed(size: int, stride: int, padding: str, out: tuple[int, int], act: str, bias: str = "") -> str:
-    """A transposed convolution of [1,8,6,4] to three channels."""
+    """Return a transposed convolution of [1,8,6,4] to ``out`` rows and columns of 3 channels, as text.
+
+    ``size``: the rows, and the columns, of the filter.
+    """
     return f"""
         %w = const f32[3,{size},{size},4] gaussian(0, 1)
         %y = TransposeConv([1, {out[0]}, {out[1]}, 3], %w, %x{bias})

@@ -27,7 +27,7 @@ TRANSPOSES = {
 """How many transposes may remain: one for each NCHW input and output, and those of the network itself."""
 
 NORMS_STAY = {"densenet": 4, "transformer": 1, "vision_transformer": 2, "convnext": 2}
-"""How many norms may remain: those that read no convolution's result, or are not its only user."""
+"""How many norms may remain: those of a value that no convolution produces, or that has other users."""
 
 
 def original(model: Model) -> Original:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order with the lowest peak: against all orders, with the bounded search, and what stays in order."""
+"""The order with the lowest peak: against all orders, with the beam search, and what stays in order."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ def peak_of(order: Sequence[int], buffers: Sequence[BufferUse]) -> int:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_both_searches_find_the_lowest_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oracle tries every order.  EXACT_TRIALS of -1 select the bounded search, exact for 6 operators."""
+    """The oracle tries every order.
+
+    With EXACT_TRIALS of -1, the beam search runs.  For at most 6 operators, it finds the lowest peak, too.
+    """
     predecessors, buffers = problem(seed)
     edges = [(before, op) for op, bits in enumerate(predecessors) for before in lowest_peak.members(bits)]
     orders = permutations(range(len(predecessors)))
@@ -121,7 +124,10 @@ def test_both_searches_find_the_lowest_peak(seed: int, monkeypatch: pytest.Monke
 
 
 def test_random_graphs() -> None:
-    """Peak and arena are never higher, the peak is the lowest on small graphs, and values are equal."""
+    """Peak and arena never rise, and values stay equal.
+
+    On small graphs, the peak is the lowest one, unless the arena would grow.
+    """
     counts: Counter[str] = Counter()
     for seed in range(12):
         model, inputs = random_model(seed, steps=10)
@@ -131,16 +137,16 @@ def test_random_graphs() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_bounded_search_lowers_the_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_beam_search_lowers_the_peak(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = branches(12, seed).main
     exact, _ = lowest_order(graph, LITERT, peak(graph))
     monkeypatch.setattr(lowest_peak, "EXACT_TRIALS", 0)
-    bounded, is_lowest = lowest_order(graph, LITERT, peak(graph))
+    found, is_lowest = lowest_order(graph, LITERT, peak(graph))
     assert exact is not None
-    assert bounded is not None
+    assert found is not None
     assert not is_lowest
     lowest = plan_memory(graph, LITERT, exact).peak_bytes
-    assert lowest <= plan_memory(graph, LITERT, bounded).peak_bytes < peak(graph)
+    assert lowest <= plan_memory(graph, LITERT, found).peak_bytes < peak(graph)
 
 
 def test_a_lower_peak_in_an_arena_of_the_same_size() -> None:

@@ -106,7 +106,7 @@ def test_rounding_difference_is_not_a_finding() -> None:
 
 
 def test_overflow_difference_is_not_a_finding() -> None:
-    """DIV clamps 1 / sqrt(0) to the largest float, RSQRT(0) is infinite; minus its mean, that is 0 or NaN."""
+    """DIV clamps 1 / sqrt(0) to the largest float, but RSQRT(0) is infinite.  So %d is 0 or NaN."""
     text = """graph main(%x: f32[1,4]) -> %y {
       %s = Sqrt(%x)
       %r = Div(1.0, %s)

@@ -80,6 +80,8 @@ def test_one_unknown_dimension_is_accepted_two_are_refused() -> None:
     assert model.main.outputs[0].shape == (None, 3, 1)
     two = graph("%z = Squeeze(%x) {squeeze_dims: [1]}", type="f32[?,1,?,1]")
     check_pass(two, "substitute_squeeze_to_reshape", refused="has more than one unknown dimension: [?,?,1]")
+    empty = graph("%z = Squeeze(%x) {squeeze_dims: [1]}", type="f32[?,1,0,1]")
+    check_refusal(empty, "substitute_squeeze_to_reshape", "%z: has an unknown dimension beside a 0: [?,0,1]")
 
 
 def test_reversing_a_single_element_is_a_reshape() -> None:

@@ -22,9 +22,10 @@ Every pass is a flag of `circle2circle` and a name for `--passes`, `--disable`, 
 `circlekit.optimize`. This page is generated from the classes in `compiler/circlekit/passes/`.
 
 A pass that is declared by pictures shows them: `before` is what it looks for, `or` another form, `after`
-what replaces it. An attribute that is not mentioned must have its default. A value inside `before` has no
-other user and is not an output. `const` is a constant, capital letters are sizes, `*` is any number of
-dimensions of 1. Conditions must hold too; `--explain PASS` prints which one did not, with the numbers.
+what replaces it. An attribute that is not mentioned must have its default. In most passes, a value inside
+`before` must have no other user and must not be an output. `const` is a constant, capital letters are sizes,
+`*` is any number of dimensions of 1. Conditions must hold too; `--explain PASS` prints which one did not,
+with the numbers.
 """
 
 
@@ -40,7 +41,10 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
 
 
 def section(item: type[Pass]) -> Iterator[str]:
-    """Yield the lines of the section about one pass; only pictures and lists may exceed PAGE_COLUMNS."""
+    """Yield the lines of the section about one pass.
+
+    Only pictures, and lists in docstrings, may be wider than PAGE_COLUMNS.
+    """
     yield f"## {item.name}"
     yield ""
     yield from paragraphs(inspect.cleandoc(item.__doc__ or ""), PAGE_COLUMNS)
@@ -49,7 +53,7 @@ def section(item: type[Pass]) -> Iterator[str]:
         first, *others = wrapped(fact, PAGE_COLUMNS - 2)  # "- " or "  " comes before each line
         yield f"- {first}"
         yield from (f"  {line}" for line in others)
-    # rules that differ only in the picture ``before`` are shown together, with one ``after`` for all of them
+    # rules that differ only in the picture ``before`` share one block, with one ``after``
     forms: dict[tuple[str | None, bool, str, str], list[str]] = {}
     for rule in rules_of(item):
         title = None if rule is item else rule.__doc__  # the docstring of the pass itself is shown above
@@ -71,7 +75,7 @@ def section(item: type[Pass]) -> Iterator[str]:
 def _conditions(rule: type[Rewrite]) -> str:
     """Return the conditions of ``rule``, with semicolons between.
 
-    A condition is shown as the first line of its docstring, or as its name if it has none.
+    A condition is shown as the first line of its docstring; without a docstring, as its name.
     """
     names = rule.definition().conditions
     texts = [inspect.getdoc(getattr(rule, name)) or name.replace("_", " ") for name in names]
@@ -131,9 +135,12 @@ def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
 def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
     """Yield the heading and the members of each group of ``passes``; every pass is in one group.
 
-    First comes each phase of the pipelines (a shared phase once), then what is in no pipeline: the groups of
-    ON_REQUEST and the passes of other packages, both without passes that change values, and last all passes
-    that change values.
+    The groups, in this order:
+
+    - each phase of the pipelines; a phase of several pipelines comes once;
+    - each group of ON_REQUEST;
+    - passes of other packages that no pipeline runs;
+    - passes that no pipeline runs and that change values; the groups before do not contain these.
     """
     listed: set[Phase] = set()
     for pipeline, phases in PIPELINES.items():

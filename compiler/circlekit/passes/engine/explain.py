@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain why passes did not rewrite a model, or an operator of it.
 
-A refusal is a near miss if at least two operators of the picture were found, or one if the picture has only
-one.  Of the last operator found, perhaps only the class is right.  Every other refusal of a picture is a
-partial match; passes record partial matches only if ``Context.partial_matches`` asks for them.
+A pass with a picture refuses an operator if the graph has only a part of the picture there, or if a condition
+does not hold.  The refusal is a near miss if at least two operators of the picture were found; if the picture
+has only one, this one is enough.  The last operator found may differ from the picture, except in its class.
+All other refusals by a picture are partial matches.  A pass without a picture decides itself what is a near
+miss.  Partial matches are recorded only if ``Context.partial_matches`` asks for them.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ def explain_passes(
 ) -> list[Explanation]:
     """Return the explanation of the pass ``passes``, or of every pass if ``passes`` is ALL_PASSES.
 
-    The explanation with the nearest miss comes first; partial matches are looked for only if one pass is
+    The explanation with the nearest miss comes first.  Partial matches are looked for only if one pass is
     explained.  ``model``: the optimized model, which stays as it is.  ``format``: the format in which the
-    model will be written.  ``settings``: {option of a pass: the user's value}.  ``changes``: by name of a
-    pass, the number of its rewrites when the model was optimized.  ``targets``: what the model has to run on.
+    model will be written.  ``settings``: {option of a pass: the user's value}.  ``changes``: {name of a pass:
+    the number of its rewrites when the model was optimized}.  ``targets``: what the model has to run on.
     Raise RewriteError for an unknown pass, and the error of a pass that fails; with ALL_PASSES, such an error
     is a remark instead.
     """
@@ -81,9 +83,9 @@ def explain_pass(
     """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
-    the pass changes nothing and has no near miss, the partial matches with the highest progress are returned,
-    at most MAX_PARTIAL_MATCHES.  If there are none either, because no operator of the model can be the root
-    of a picture, one refusal says so; its ``op`` is only the producer of an output.
+    the pass changes nothing and has no near miss, return instead the partial matches with the highest
+    progress, at most MAX_PARTIAL_MATCHES.  Without partial matches, one refusal says that no operator of the
+    model can be the root of a picture, if that is so; its ``op`` is only the producer of an output.
     Raise RewriteError for an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
@@ -93,7 +95,8 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
     """Run the pass ``name`` on the model ``copy`` and return its explanation.
 
     ``rewrote``: the number of rewrites of the pass when the model was optimized.  ``partial``: whether to
-    look for partial matches if the pass has no near miss and has made no change, neither then nor now.
+    look for partial matches.  This is done only if ``rewrote`` is 0, and if the pass now makes no change and
+    has no near miss.
     """
     explained = find_pass(name)
     changes = sum(record.changes for record in run_passes(copy, [name], context))
@@ -167,8 +170,9 @@ def explain_op(
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: the names of the results, and the kinds, of operators
-    that passes may have removed.  If ``which`` names no operator of the model, return [] if it is in
-    ``removed`` or is a declared operator class, else raise ModelError.  A pass that fails is left out.
+    that passes may have removed.  A pass that fails is left out.
+    If ``which`` names no operator of the model: return [] for a word in ``removed`` and for a declared kind
+    of operator, and raise ModelError for any other word.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:
@@ -231,8 +235,8 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
 def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refusal]:
     """Return, for each of ``ops``, the nearest refusal that is about this operator, if there is any.
 
-    A refusal is about the operator at which the match starts (``refusal.op``), about the other operators that
-    matched, and about the operator of whose result the sentence speaks, as in "%y: act is RELU, ...".
+    A refusal is about the following operators: ``refusal.op``, at which the match starts; the other operators
+    that matched; and, if the sentence begins with a result, as in "%y: act is RELU", the producer of %y.
     """
     by_name = {f"%{value.name}": op for op in ops for value in op.results}
     nearest: dict[Op, Refusal] = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations of a pass or an operator: rewrites, near misses, and what is not known.
 
-``explain`` says what a near miss and a partial match are.
+The module ``explain`` says what a near miss and a partial match are.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Explanation:
     """What a pass changed in a model, and why it changed no more; ``print`` shows it as a block of text.
 
     ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
-    rewrites that it would make in the optimized model, if it was asked for by name.  ``refusals``: what it
-    would still refuse then, the nearest misses first.  ``remarks``: sentences on what the pass needs, or why
-    nothing is known.
+    rewrites that it would make in the optimized model, if it were asked for by name.  ``refusals``: what it
+    would still refuse after these rewrites, the nearest misses first.  ``remarks``: sentences on what the
+    pass needs, or why nothing is known.
     """
 
     pass_name: str
@@ -134,7 +134,7 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
 
 
 def places(count: int) -> str:
-    """Return a number of rewrites as text."""
+    """Return a number of rewrites as text: "nothing", "1 place", "2 places"."""
     return "nothing" if count == 0 else counted(count, "place")
 
 

@@ -50,16 +50,16 @@ class Legalization(GraphPass):
     """A pass that replaces operators that the format or a runtime refuses.
 
     The format and all runtimes accept the new operators, or those that replace them in turn (see ``depth``).
-    The pass also replaces operators that only the delegate of a runtime refuses, by operators that the
+    If only the delegate of a runtime refuses an operator, the pass may also replace it by operators that the
     delegate accepts (see ``is_cut``).  The pass has no ``name``, so users and pipelines cannot run it: it
     would remove operators that later passes look for.
 
-    ``targets``: runtimes for which the pass replaces even operators that their tables accept, because a table
-    cannot express what is wrong with them.  The new operators are then not examined.
-    ``lowers``: if the argument ``keep`` of ``legalize`` has this word, the pass does not run; "" for no word.
+    ``targets``: names of runtimes for which the pass replaces even operators that their tables accept,
+    because a table cannot express what is wrong with them.  The new operators are then not examined.
+    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize`` has it.  "": no word.
     ``depth``: how often the operators that it makes may be replaced again until they run.
-    ``changes_more``: whether the pass changes more of the model than other legalizations, and so runs after
-    those for which ``changes_more`` is False.
+    ``changes_more``: whether the pass changes more of the model than other legalizations.  If so, it runs
+    after the others.
 
     The arguments of the constructor: ``format`` and ``is_excerpt``, see ``legalize_in_place``; ``runtimes``,
     the targets that the user named; ``names``, their names, or the name of the default target.
@@ -106,10 +106,11 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses some of ``ops``, but would have no more partitions if it ran all.
+        """Return whether ``ops`` may divide a partition of a delegate into two.
 
-        Between partitions the runtime calls its own kernels, so a legalization must not add partitions.  In
-        an excerpt, whose partitions are unknown, a refusal is enough.
+        That is, the delegate refuses at least one of ``ops``, and it would not have more partitions if it ran
+        all of them.  Between partitions the runtime calls its own kernels, so a legalization must not add
+        partitions.  If ``is_excerpt``, the partitions are unknown, and a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
@@ -118,7 +119,7 @@ class Legalization(GraphPass):
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return why the operators ``new`` must not replace ``old``; None if there is no obstacle.
 
-        If the runtimes run all of ``old``, these are replaced only for a delegate, so the delegate has to
+        If the runtimes run all of ``old``, the reason to replace them is a delegate, so the delegate has to
         take ``new``.  If ``targets`` forces the replacement, ``new`` is not examined.
         """
         if self.is_forced:
@@ -221,10 +222,10 @@ def legalize_in_place(
     stand for an unknown rank are settled (``settle_ranks``).
 
     ``keep``: the ``lowers`` of the legalizations to leave out.
-    ``targets``: the runtimes; None if the user named none.  For None, only operators that the format lacks
-    are replaced.  (No table of a runtime is read, because ONE's compiler may take operators that its
-    interpreter lacks.)  The exception: a legalization whose class attribute ``targets`` has the default
-    target of the format replaces every operator that it can replace.
+    ``targets``: the runtimes; None if the user named none.  With None, only operators that the format lacks
+    are replaced, and no table of a runtime is read: ONE's compiler may take operators that its interpreter
+    lacks.  There is one exception: if the class attribute ``targets`` of a legalization has the default
+    target of the format, this legalization replaces every operator that it can replace.
     ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
     ``depth``: the highest ``depth`` of a legalization.
     """

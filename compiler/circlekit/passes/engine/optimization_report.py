@@ -63,7 +63,8 @@ class OutputDifference:
 class TargetCheck:
     """What a target refuses of a model, ``before`` and ``after`` the optimization.
 
-    A Finding is an operator, input or output: ``place`` (names of its graph and first result), ``reason``.
+    A Finding is an operator, input or output that the target refuses.  Its ``place`` has the names of its
+    graph and its first result; ``reason`` is a sentence.
     ``name`` and ``title``: those of the target.  ``delegations``: what its delegate (such as XNNPACK) runs
     before and after; None if the target has no delegate.
     """
@@ -90,11 +91,11 @@ class TargetCheck:
 
     @property
     def regressions(self) -> list[Finding]:
-        """The findings about operators that were made from operators that ran.
+        """The findings about operators that passes made from operators that ran.
 
-        If a finding about the original model is gone, any new finding may be about an operator that was made
-        from that operator; then the list is empty.  A finding with the reason of a finding about the original
-        model does not count.
+        A finding in ``after`` is one of these if no finding in ``before`` has its place or its reason.  But
+        the list is empty if a finding in ``before`` is gone: the new operators may have been made from that
+        operator, which did not run either.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}
@@ -103,9 +104,9 @@ class TargetCheck:
         return [f for f in self.after if f.place not in places and f.reason not in reasons]
 
     def __str__(self) -> str:
-        """Return the numbers of operators in words.
+        """Return in words what the target refuses, and what its delegate runs.
 
-        Return "" if the target runs all operators, before and after, and has no delegate.
+        Return "" if the target refuses nothing, neither before nor after, and has no delegate.
         """
         return "; ".join(filter(None, (self._unsupported(), self._delegated())))
 
@@ -117,7 +118,10 @@ class TargetCheck:
         return f"the delegate of {self.title} runs {last} (before: {first})"
 
     def _unsupported(self) -> str:
-        """Return how many operators, inputs and outputs the target refuses, in words; "" if none ever."""
+        """Return in words how many operators, inputs and outputs the target refuses, before and after.
+
+        Return "" if there are none in both.
+        """
         codes = Counter(finding.operator for finding in self.after if finding.is_operator)
         kinds = [f"{count} {code}" for code, count in sorted(codes.items())]
         names = [f"%{finding.result}" for finding in self.after if not finding.is_operator]
@@ -141,13 +145,13 @@ class Report:
     ``explanations``, ``op_explanations``: the explanations that the user asked for, of passes and of
     operators, the nearest misses first.
     ``notes``: remarks for the user, for example what could not be verified.
-    ``verified``: whether outputs were compared, if anything changed.  ``differences``: how far each of them
-    differed; empty if nothing was compared.
+    ``verified``: whether verification was on; it compares outputs only if something changed.
+    ``differences``: for each compared output, how far it differed; empty if nothing was compared.
     ``source``, ``target``: the input file and the output file.  ``seconds``: the time that the work took.
     ``unchanged``: whether the output file is a copy of the input file.
-    ``legalizations``: by name of a legalization, how often it replaced what the format or a target lacks.
-    ``growth``: why the output file is larger than the input file, "" if it is not.
-    ``targets``: the operators that each target cannot run.
+    ``legalizations``: {name of a legalization: how often it replaced what the format or a target lacks}.
+    ``growth``: why the output file is larger than the input file; "" if it is not larger.
+    ``targets``: what each target refuses.
     """
 
     before: Summary
@@ -195,7 +199,7 @@ class Report:
     def verdicts(self) -> list[str]:
         """Return a sentence for each compared output; [] if outputs were not compared.
 
-        Return only one sentence if all say the same, or if there are more than MAX_VERDICTS outputs.
+        If all sentences are equal, or if there are more than MAX_VERDICTS, return only one.
         """
         if not self.verified:
             return []
@@ -253,7 +257,7 @@ class Report:
         return [*changes, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
 
     def _repr_html_(self) -> str:
-        """Return, for notebooks, the table, and as a list: changes, verdicts, targets, growth and notes."""
+        """Return HTML for notebooks: the table, and a list of changes, verdicts, targets, growth, notes."""
         from html import escape  # slow to import, and only notebooks need it
 
         kinds, totals = self.rows()

@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 
 MAX_ORIGINS = 32
-"""The search for the original operators of one operator ends when this many are found."""
+"""The search for the original operators of one operator adds no more when it has found this many."""
 
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 """The names of the two tables in the metadata."""
@@ -28,8 +28,8 @@ def add_profile(original: Model, model: Model) -> None:
     """Put the two tables into the metadata of ``model``; existing ones are replaced.
 
     An operator is attributed to the operators of ``original`` that lie between its operands and its results;
-    values of the two models correspond if they have the same name.  If ``original`` has such tables itself,
-    the new tables refer, as in ONE, to the operators of the model from which ``original`` was made.
+    values of the two models correspond if they have the same name.  ``original`` may have such tables itself.
+    Then the new tables refer, as in ONE, to the operators of the model from which ``original`` was made.
     """
     earlier = _earlier_tables(original)
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
@@ -54,8 +54,8 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
     """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
 
     ``numbers``: the number of each operator of ``original``, by ``id``.
-    An operator may have only results whose names no result in ``original`` has.  Then the operator gets the
-    numbers that were found for the users of its results.
+    If no result of an operator has the name of a result in ``original``, the operator gets the numbers that
+    were found for the users of its results.
     """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
@@ -72,7 +72,7 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
     """Return the numbers of ``starts`` and of the operators before them, back to the values named ``ends``.
 
-    If passes have renamed an operand, the search does not stop at this operand, but at MAX_ORIGINS operators.
+    If passes have renamed an operand, the search does not stop there, but at MAX_ORIGINS operators.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)
@@ -104,7 +104,7 @@ def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | 
         texts = _entries(metadata[SOURCES], 1)
         rows = _entries(metadata[ORIGINS], 4)
         origins = [struct.unpack(f"<{len(rows[n]) // 4}I", rows[n]) for n in range(len(list(model.ops())))]
-    except (KeyError, struct.error):  # no tables, a table that lacks an operator, or bytes that are no table
+    except (KeyError, struct.error):  # a table is missing, lacks an operator, or is damaged
         return None
     fits = len(rows) == len(origins) and all(number in texts for row in origins for number in row)
     return (texts, [list(row) for row in origins]) if fits else None

@@ -72,7 +72,7 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.
 
-    ``idle_at``: the epochs of the model after the last run of the pass, if that run changed nothing.
+    ``idle_at``: the epochs of the model after the last run of the pass; None if that run changed something.
     """
 
     def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
@@ -112,11 +112,12 @@ def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list
 
 
 def _rounds(model: Model) -> Iterator[None]:
-    """Yield once for each round that passes may take until none of them changes ``model``.
+    """Yield once for each round that is allowed; the caller stops after a round that changes nothing.
 
-    If the rounds end, the passes do not terminate: the caller raises an error.  There are at most MAX_ROUNDS
-    rounds and one more for each operator, because in a deep model a rewrite may move an operator by one place
-    in each round.  After MAX_ROUNDS, the rounds end as soon as the model is again in an earlier state.
+    If the rounds end before that, the passes do not terminate, and the caller raises an error.
+    There are at most MAX_ROUNDS rounds, plus one for each operator: in a deep model a rewrite may move an
+    operator by one place in each round.  After MAX_ROUNDS, the rounds end as soon as a state of the model
+    occurs again.
     """
     states = set[int]()
     for number in range(MAX_ROUNDS + sum(map(len, model.graphs))):
@@ -129,9 +130,9 @@ def _rounds(model: Model) -> Iterator[None]:
 
 
 def _state(graph: Graph) -> tuple[object, ...]:
-    """Return the operators of ``graph`` without names: codes, attributes, shapes of results, and connections.
+    """Return the operators of ``graph`` without names: codes, attributes, shapes of results, and operands.
 
-    An operand is given by a number; constants and absent operands have None.
+    A number stands for an operand; None for a constant and for an absent operand.
     """
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):

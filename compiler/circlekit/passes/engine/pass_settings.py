@@ -21,7 +21,7 @@ CHECKED_TYPES: dict[Any, str] = {
     list[int]: "a list of integers",
     list[str]: "a list of strings",
 }
-"""{type of values that is checked: its words in error messages}."""
+"""{a type that a value is checked for: its words in error messages}."""
 
 
 def all_options() -> dict[str, Option]:

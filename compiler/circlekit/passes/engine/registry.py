@@ -40,8 +40,8 @@ def _import_own() -> None:
 def load_plugins() -> None:
     """Import the passes of other installed packages.
 
-    Raise RewriteError, with the name of the package, if a module cannot be imported, or if a pass has the
-    name of another one.
+    Raise RewriteError, which names the package, if a module cannot be imported, or if two passes have the
+    same name.
     """
     from importlib.metadata import EntryPoint, entry_points  # slow to import and rarely needed
 
@@ -92,12 +92,13 @@ def select_passes(
 ) -> list[Phase | str]:
     """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
-    A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
-    requested by name.  A pass that is requested by name itself is not left out for these reasons: operators
-    that ``format`` lacks are legalized when the model is written.  If a pass is named several times, or
-    is in several pipelines, it runs only at the first place.
-    Raise RewriteError for a name that is neither a pass nor a pipeline, and for a name in ``disable`` that is
-    no pass; ModelError for a name that is not a string.
+    Two kinds of passes are left out of a pipeline: those that do not support ``format``, and those that would
+    undo a pass that is requested by name.  A pass that is requested by name itself stays: operators that
+    ``format`` lacks are legalized when the model is written.  If a pass has several places, by its name or in
+    pipelines, it runs only at the first.
+
+    Raise RewriteError if a name in ``passes`` is neither a pass nor a pipeline, or a name in ``disable`` is
+    not a pass.  Raise ModelError for a name that is not a string.
     """
     requested, omitted = names_in("a pass", passes), names_in("a pass", disable)
     known = passes_with([*requested, *omitted])
@@ -131,10 +132,7 @@ def pass_names(
 
 
 def unknown_pass(name: str) -> str:
-    """Return the error message if ``name`` is neither a pass nor a pipeline, "" if it is one.
-
-    ``-`` may stand for ``_``.
-    """
+    """Return "" if ``name`` is a pass or a pipeline, else the error message.  ``-`` may stand for ``_``."""
     try:
         select_passes(name.replace("-", "_"))
     except RewriteError as error:

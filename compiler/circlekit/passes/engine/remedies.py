@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find what helps against operators that a target cannot run, by trying it on copies of the model.
 
-A Finding is such an operator.  Its ``place`` has the names of the graph and of the operator's first result.
+A Finding is such an operator, or an input or output of the model that the target cannot take.  Its ``place``
+has the names of the graph and of the operator's first result, or of the input or output.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    If a pass has renamed a result, its place is missing in ``after``, although the finding is still there.
-    So the missing places of one kind of operator are gone only if the number of findings of this kind fell
-    by exactly their number.  If there are more findings of any kind, no place is gone.
+    A place that is missing in ``after`` need not be gone: a pass may have renamed the result.  So the missing
+    places of one kind of operator count as gone only if the number of findings of this kind fell by exactly
+    the number of these places.  If the number rose for any kind, no place counts as gone.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):

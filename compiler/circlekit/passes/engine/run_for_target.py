@@ -28,11 +28,12 @@ WHOLE_PASS = ""
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
-    If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
+    If the pass makes an operator that the target does not take, the run is undone and repeated.  In the new
     run, ``Context.accepts`` forbids the rewrite that made this operator.  If that rewrite is not known, the
     pass does not run any more.  But rewrites stay in two cases: the target did not take a replaced operator
-    either, or it does not take another operator of the original model for the same reason.  A default target
-    does not restrict a pass with ``makes_special_forms``.  Return the number of changes.
+    either, or it does not take another operator of the original model for the same reason.
+    If the user did not name the target, it does not restrict a pass with ``makes_special_forms``.
+    Return the number of changes.
     """
     rules = context.target
     if rules is not None and rules.is_default and item.makes_special_forms:
@@ -90,7 +91,7 @@ def _lost(
 
 
 def _trial(item: Pass) -> Pass:
-    """Return a copy of ``item`` for a run that may be undone: what the copy remembers, ``item`` does not."""
+    """Return a copy of ``item`` for a run that may be undone; what the run stores in it stays in the copy."""
     trial = copy(item)
     for name, content in vars(item).items():
         if isinstance(content, set | dict | list):
@@ -121,8 +122,8 @@ class _Start:
 def _bar(name: str, lost: Mapping[str, str], rules: TargetRules) -> None:
     """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
-    A new operator is named after the operator from which it was made, perhaps with "/" and more text.  If the
-    pass asked for no rewrite of an operator of such a name, bar the pass from running at all.
+    A new operator has the name of the operator from which it was made, perhaps with "/" and more text.  If
+    the current run rewrote no operator of such a name, bar the pass from running at all.
     ``lost``: why the unsupported operators do not run, by the names of their first results.
     """
     found = {

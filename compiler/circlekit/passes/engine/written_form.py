@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find out whether targets run what legalization writes for an operator.
 
-Legalization replaces operators that the format or a target lacks by others when a model is written.  So an
-operator that a target lacks is no obstacle if the target runs what is written instead.
+When a model is written, legalization replaces each operator that the format or a target lacks by other
+operators.  So a pass may make an operator that a target lacks, if the target runs what is written instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _key(op: Op) -> object:
 
 
 def _content(operand: Value | None) -> object:
-    """Return what stands for the data of a constant; for other operands, whether it will be folded."""
+    """Return what stands for the data of a constant; for another operand, whether ``is_folded``."""
     if operand is None or operand.data is None:
         return operand is not None and is_folded(operand)
     is_compared = operand.data.nbytes <= MAX_COMPARED_BYTES and not operand.data.dtype.hasobject
@@ -54,9 +54,9 @@ class _WrittenForms:
     def ops(self, op: Op, check: Refusal) -> list[Op] | None:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
-        Return None if ``check`` refuses one of the written operators, too, or if ``op`` cannot be legalized
-        on its own, because it calls a graph or has no declaration.  An operand that constant folding will
-        compute counts as constant.
+        Return None if ``check`` refuses one of the written operators, too.  Also return None if ``op`` calls
+        a graph or has no declaration: it cannot be legalized on its own.  An operand that constant folding
+        will compute counts as constant.
         """
         if not can_stand_alone(op):
             return None
@@ -91,8 +91,8 @@ class _WrittenForms:
 def written_refusal(targets: TargetSet, format: str) -> Refusal:
     """Return a function that says why ``targets`` do not run an operator when it is written as ``format``.
 
-    The function returns None for an operator that they run, or for which legalization writes operators that
-    they run; an operand that constant folding will compute counts as constant.
+    The function returns None if the targets run the operator, or the operators that legalization writes for
+    it.  An operand that constant folding will compute counts as constant.
     """
     return _WrittenForms(targets, format).refusal(targets.refusal)
 
@@ -100,8 +100,8 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
     """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    First the model is legalized for ``format`` or, if the target does not read ``format``, for a format that
-    it reads.  No other pass runs.  Return None if the target has no delegate.
+    First the model is legalized for ``format``, or for a format that the target reads if it does not read
+    this one.  No other pass runs.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding of a single kind of operator: a pass for each kind for which ONE has one."""
+"""Constant folding of single kinds of operators, by the passes that ONE has for them."""
 
 from __future__ import annotations
 

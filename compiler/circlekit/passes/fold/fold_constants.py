@@ -22,7 +22,7 @@ from circlekit.passes.support.equality import is_fixed_constant
 from circlekit.rewrite.base import Context, Pass
 
 MAX_GROWTH = 4
-"""Largest ratio of the bytes of the results to those of the operands, so that the file stays small.
+"""Largest ratio of the bytes of the results to the bytes of the operands, so that the file stays small.
 
 It does not limit results of at most SMALL_BYTES.
 """
@@ -33,14 +33,14 @@ SMALL_BYTES = 64 << 10
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
 """Limits for the bytes of all results that constant folding computes in one optimization.
 
-The limit is MAX_TOTAL_GROWTH times the bytes of the model's constants, but never below MIN_TOTAL_BYTES nor
-above MAX_TOTAL_BYTES.
+The limit is MAX_TOTAL_GROWTH times the bytes of the model's constants, but at least MIN_TOTAL_BYTES and at
+most MAX_TOTAL_BYTES.
 """
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
 """Limits for all multiply-accumulates that constant folding computes in one optimization.
 
-The limit is MIN_TOTAL_MACS, and MACS_PER_BYTE more for each byte of the model's constants, but never above
+The limit is MIN_TOTAL_MACS, plus MACS_PER_BYTE for each byte of the model's constants, but at most
 MAX_TOTAL_MACS.  For example, the product of the two matrices of a LoRA (low-rank) adapter of rank 1000 takes
 1000 MACs for each adapted weight.  So it is within the limit for up to 200 million weights.
 """
@@ -57,8 +57,8 @@ class FoldConstants(Pass):
     """Replace a pure operator with constant operands by its results, computed by its kernel.
 
     An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
-    Results keep their names and quantization.  Outputs of the main graph with known shapes may become
-    constants; outputs of other graphs, such as those that WHILE calls, may not.
+    Results keep their names and quantization.  An output of the main graph may become a constant if its shape
+    is known.  Outputs of other graphs, such as those that WHILE calls, do not.
 
     ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
     the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.
@@ -99,8 +99,8 @@ class FoldConstants(Pass):
     def _refuse_partial(self, op: Op, context: Context) -> None:
         """Record why ``op``, which is not in ``codes`` or not foldable, is not folded.
 
-        The last argument of ``refuse`` says how near the miss is: 1 if only the operands fit, 2 if only the
-        operator does.  If neither does, nothing is recorded.
+        The progress, the last argument of ``refuse``, is 1 if the operands fit but not the operator, and 2 if
+        the operator fits but not the operands.  If neither fits, nothing is recorded.
         """
         if not context.partial_matches or not op.results:
             return
@@ -182,9 +182,9 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
 
 
 def _elements(value: Value) -> Array:
-    """Return the elements of a constant.
+    """Return the elements of a constant; for another value, zeros that take no memory.
 
-    For another value, of which only the shape is used, return zeros that take no memory.
+    Of such a value, the operator uses only the shape.
     """
     if value.data is not None:
         return constant_elements(value)

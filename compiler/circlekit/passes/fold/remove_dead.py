@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators whose results have no use, and values without use."""
+"""Remove operators whose results have no use, and values that nothing uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class RemoveDead(Pass):
-    """Remove operators that have no side effect and no used result, and values that nothing uses.
+    """Remove operators without side effects whose results have no use, and values that nothing uses.
 
     All graphs stay, even those that no operator calls, with all their inputs and outputs.
     """

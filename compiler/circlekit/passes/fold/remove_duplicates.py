@@ -30,8 +30,11 @@ class CommonSubexpressionElimination(GraphPass):
     equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.
 
     Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
-    shape.  Both operators stay if a dimension is unknown, if they have several results, or if the second is a
-    Reshape already, so that a copy would not be cheaper.
+    shape.  But both operators stay in these cases:
+
+    - A dimension is unknown.
+    - The operators have several results.
+    - The second operator is a Reshape already, so a copy would not be cheaper.
     """
 
     name = "common_subexpression_elimination"

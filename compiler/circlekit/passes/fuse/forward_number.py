@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold a multiplication by a single number into the weights of a layer that may be far before it.
+"""Fold a multiplication by a single number into the weights of an earlier layer, across other operators.
 
 An example is the scale of an attention.  A model may multiply by this scale after the matrix product of
 queries and keys, before a mask, or after a rotary embedding.  If one layer computes queries, keys and values,
@@ -38,8 +38,8 @@ class ForwardNumber(GraphPass):
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
     bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
     layer reach the product, only their weights and biases are multiplied.  f may have other operands, for
-    example keys or tables of sines.  The pass refuses if a changed value is an output of the graph, or if
-    another operator reads it.
+    example keys or tables of sines.  The pass refuses if a value whose elements change is an output of the
+    graph, or if any other operator reads these elements.
     """
 
     name = "forward_number"
@@ -98,7 +98,7 @@ class _Region:
     ``data``: the other operand of ``root``.
     ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
     ``layers``: the layers (an ordered set) whose weights and bias have to be multiplied.
-    ``found``: {examined operator: the operands to multiply, or the sentence of a refusal}; [] for a layer.
+    ``found``: {examined operator: the operands to multiply ([] for a layer), or the sentence of a refusal}.
     ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
     """
 
@@ -110,7 +110,7 @@ class _Region:
         self.deepest = -1, ""
 
     def refusal(self) -> str | None:
-        """Return why ``data`` cannot be multiplied; if it can, fill ``ops`` and ``layers``; return None."""
+        """Return why ``data`` cannot be multiplied.  If it can, fill ``ops`` and ``layers``, return None."""
         if self._search(self.data, 0) is not None:
             return self.deepest[1]  # of several refusals, the one nearest to the layers
         todo = [self.data]

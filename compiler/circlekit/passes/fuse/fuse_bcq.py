@@ -30,9 +30,9 @@ class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER by BCQ operators if the model has binary codes of their weights.
 
     The codes are extra outputs of the model; the first output is a marker that says so
-    (``passes/support/binary_codes.py``).  At the end the pass removes the marker and these outputs, unless
-    obstacles have prevented every replacement.  Values change by the error of the codes; codes with a large
-    error belong to other weights and are refused.
+    (``passes/support/binary_codes.py``).  At the end the pass removes the marker and these outputs.  They
+    stay if nothing was replaced because of an obstacle: invalid codes, or an operator that must stay.
+    Values change by the error of the codes; codes with a large error belong to other weights and are refused.
     """
 
     name = "fuse_bcq"
@@ -48,7 +48,7 @@ class FuseBcq(Pass):
         if isinstance(info, str) or context.format != "circle":
             name = model.main.outputs[0].name
             sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
-            context.refuse(self.name, first_op, sentence)  # every refusal has to name some operator
+            context.refuse(self.name, first_op, sentence)  # a refusal has to name an operator; any will do
             return 0
         for sentence in info.wrong:  # one for each set of outputs that is not a valid coded constant
             context.refuse(self.name, first_op, sentence)
@@ -159,7 +159,7 @@ class _Replacer:
         value = new.make(gather)
         if not transposed or not rank:
             return value
-        # the dimension that is not gathered is the first one if ``coded_axis`` is 1, else the last one
+        # the axis that is not gathered, first if ``coded_axis`` is 1, else last, moves to the other end
         return new.transposed(value, [*range(1, rank + 1), 0] if coded_axis else [rank, *range(rank)])
 
 

@@ -96,7 +96,7 @@ class _Sum(BeforeLinear):
 
     @condition
     def has_no_border(self, w: Array, z: Value, padding: Padding) -> str | None:
-        """No window may reach into the padding, because the offset is not added to its zeros."""
+        """No window may reach into the padding, because the offset is not added to the zeros there."""
         if padding is Padding.VALID or w.shape[1:3] == (1, 1):
             return None
         return f"%{z.name}: expected VALID padding, got SAME, whose border of zeros does not get the offset"

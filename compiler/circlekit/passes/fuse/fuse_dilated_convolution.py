@@ -117,8 +117,8 @@ class FuseSpaceToBatchWithConv(Rules):
 class _Dilated1D(_Blocks):
     """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for x [N, W, C].
 
-    A convolution needs an image, so $insert adds an axis of size 1 to its data, called the height here; $drop
-    removes the height again.
+    A convolution takes images.  So $insert adds an axis of size 1 to the data, here called the height, and
+    $drop removes the height again.
     """
 
     static = "xseyqzw"
@@ -169,7 +169,10 @@ class _Dilated1D(_Blocks):
 
 
 def _height_axis(low: Value, high: Value) -> int | None:
-    """Return the axis, 1 or 2, of the height of 1 that ``high`` has and ``low`` [N, W, C] lacks, or None."""
+    """Return the axis, 1 or 2, at which ``high`` has one more axis of size 1 than ``low`` [N, W, C].
+
+    Return None if the shapes differ in another way.
+    """
     flat, shape = low.static_shape, high.static_shape
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 

@@ -84,8 +84,10 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
     """Return the axis of ``value`` at which its rows of ``size`` elements begin.
 
     A row spans this axis and all later ones: in a value of shape [2, 3, 4, 5], rows of 20 elements begin at
-    axis 2.  ``value`` is the result of a Transpose by ``perm``.  Return None if there is no such axis after
-    axis 0, if ``perm`` moves one of the axes before it, or if the rank is unknown.
+    axis 2.  ``value`` is the result of a Transpose by ``perm``.  Return None in these cases:
+
+    - The rank is unknown, or rows begin at no axis after axis 0.
+    - ``perm`` moves an axis before the rows.
     """
     shape = value.shape
     if shape is None:
@@ -168,7 +170,7 @@ class FuseTransposeWithBatchMatMul(Rules):
     """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand.
 
     A Transpose of the right operand may also permute other axes.  If it moves the last axis to the last but
-    one, it is replaced by one that keeps the last axis last, and so copies whole rows.
+    one, another Transpose replaces it.  The new one keeps the last axis last, so it copies whole rows.
     """
 
     name = "fuse_transpose_with_batch_matmul"

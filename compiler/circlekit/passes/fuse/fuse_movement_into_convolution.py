@@ -16,7 +16,10 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), if SAME or VALID omits the same rows."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w).
+
+    SAME or VALID padding must omit the rows and columns that the slice drops.
+    """
 
     # O, KH, KW: output channels, height and width of the filter; H, W: of the input x
 
@@ -94,8 +97,8 @@ class FusePixelShuffle(Rewrite):
     """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
     Element (i, j) of a block of channel c comes from channel (c, i, j) in PyTorch, but from (i, j, c) in
-    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter must
-    have all I channels of x: if there were groups, the permutation could move an output channel to another.
+    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter must have all
+    I channels of x: in a grouped convolution, the permutation could move an output channel to another group.
     """
 
     name = "fuse_pixel_shuffle"

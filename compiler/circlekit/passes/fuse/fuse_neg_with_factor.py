@@ -31,8 +31,9 @@ class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part).
 
     Other data movement may take the place of concat.  A constant factor is replaced by its product with the
-    signs (1 and -1); for another factor, a new MUL computes the product.  The product must have no more
-    elements than the moved value, and, if it is not constant, than the operands of all removed NEGs together.
+    signs (1 and -1); for another factor, a new MUL computes the product.  The product may have at most as
+    many elements as the moved value.  If a MUL computes it, it may also have at most as many elements as the
+    operands of all removed NEGs together.  Unknown dimensions count as 1.
     """
 
     name = "fuse_neg_with_factor"
@@ -151,7 +152,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
                 return None
             found[part] = np.asarray(moved[part.result_index])
             for operand in operands:
-                if tree[operand]:  # it has no other use, so its signs are not needed any more
+                if tree[operand]:  # ``operand`` has no other use, so its signs are not needed any more
                     del found[operand]
     signs = found[value]
     for axis in range(signs.ndim):

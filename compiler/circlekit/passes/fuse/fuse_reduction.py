@@ -27,7 +27,7 @@ class FuseMeanWithMean(Rewrite):
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """A single mean keeps all reduced axes, with size 1, or drops all; both means together must, too."""
+        """A single mean keeps all reduced axes, with size 1, or drops all; both together must do the same."""
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:
@@ -42,7 +42,7 @@ class FuseMeanWithMean(Rewrite):
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
         """Return the axes of ``x`` that each mean reduces.
 
-        The axes in ``second`` are those of the first mean's result, which may have a smaller rank than ``x``.
+        ``second`` has axes of the first mean's result, whose rank may be lower than that of ``x``.
         """
         rank = match.value("x").known_rank
         first = _axes(match.value("first").array(), rank)
@@ -88,7 +88,10 @@ class FuseReshapeWithMean(Rules):
 
 
 class FuseTransposeWithMean(Rewrite):
-    """reduce(transpose(x), axes)  ==  reduce(x, the same axes of x), for a mean and other reductions."""
+    """reduce(transpose(x), axes)  ==  reduce(x, the corresponding axes), for a mean and other reductions.
+
+    The axes that are left must keep their order.
+    """
 
     name = "fuse_transpose_with_mean"
     # a user who asks for convert_nchw_to_nhwc wants the Transposes that it makes

@@ -32,7 +32,7 @@ IN_PLACE = (0, 1, 2, CHANNELS)
 
 
 IndexLists = dict[Op, list[list[Array]] | None]
-"""{data movement: the result of ``axis_indices``}, so that a SPLIT is examined once, not once per part."""
+"""{data movement: the result of ``axis_indices``}.  With it, a SPLIT is examined once, not once per part."""
 
 
 class JoinGroupedConvolution(GraphPass):
@@ -40,7 +40,7 @@ class JoinGroupedConvolution(GraphPass):
 
     In a grouped CONV_2D, each group of output channels reads its own range of input channels; the filter has
     the depth of one range.  Transposes may stand before and after the convolutions.  There is no picture,
-    because the number of groups is not fixed.  The targets onert and luci lack the grouped form.
+    because the number of groups is not fixed.  The targets of circle, onert and luci, lack the grouped form.
     """
 
     name = "join_grouped_convolution"
@@ -134,10 +134,12 @@ def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
     ``lists``: what has been found before; the data movement that takes the part is added to it.
+    A transpose may stand before and after the convolution.  These conditions must hold:
 
-    A transpose may stand before and after the convolution.  Return None too if ``value`` or the result of the
-    convolution is an output or has several uses, if the convolution breaks its shape rule, if filter or bias
-    is not a plain f32 constant without quantization, or if the other value is a variable or not of rank 4.
+    - ``value`` and the result of the convolution have one use, and are no outputs.
+    - The convolution obeys its shape rule.
+    - Filter and bias are f32 constants without quantization, and not packed, sparse or compressed.
+    - The other value has rank 4, and is no variable.
     """
     result, after = _without_transpose(value)
     conv = result.producer

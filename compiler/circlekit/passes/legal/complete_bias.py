@@ -24,8 +24,8 @@ class _CompleteBias(Replacement):
     """layer(x, w)  ==  layer(x, w, 0).
 
     The bias is f32 for f32 data, i64 for i16 data, otherwise i32.  If data and weights are quantized, the
-    scale of the bias is the product of their scales.  The operator stays if it has no known, nonzero number
-    of output channels, or if its data have several scales.
+    scale of the bias is the product of their scales.  The operator stays if the number of its output channels
+    is unknown or 0, or if its data have several scales.
     """
 
     def wants(self, op: Op) -> bool:

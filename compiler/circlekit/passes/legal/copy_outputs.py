@@ -17,9 +17,9 @@ from circlekit.rewrite.base import Context
 class CopyReadOutputs(Legalization):
     """y, an output that operators also read  ==  reshape(y, the shape of y) as the output.
 
-    If a Reshape cannot state the shape of y, because dimensions are unknown, the copy is a Transpose that
-    keeps the order of the axes.  If the rank is unknown, or a runtime refuses the Transpose, y stays.  An
-    output that no operator produces (an input or a constant) stays, too.
+    With too many unknown dimensions, a Reshape cannot state the shape of y.  Then the copy is a Transpose
+    that keeps the order of the axes.  If the rank is unknown, or a runtime refuses the Transpose, y stays.
+    An output that no operator produces (an input or a constant) stays, too.
     """
 
     targets = frozenset({"onert"})  # onert releases the buffer after the last operator that reads it

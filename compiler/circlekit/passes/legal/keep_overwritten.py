@@ -19,10 +19,10 @@ from circlekit.targets.planners import PLANNERS
 class KeepOverwritten(Legalization):
     """f(w), g(v)  ==  f(w), g(reshape(w)), where w is v reshaped and f works in place.
 
-    v and w share a buffer.  If f, which works in place, comes before g, it overwrites v, because LiteRT's
-    memory planner does not count the later read of v.  After the replacement the planner sees that w is read
-    again, and gives the result of f a buffer of its own.  If no Reshape can state the shape of v (several
-    dimensions are unknown), f reads a copy of w instead.
+    v and w share a buffer, and f may write its result into this buffer.  If f comes before g, it overwrites
+    v: LiteRT's memory planner does not count the later read of v.  After the replacement the planner sees
+    that w is read again, and gives the result of f a buffer of its own.  If no Reshape can state the shape of
+    v (several dimensions are unknown), f reads a copy of w instead.
     """
 
     targets = LITERT
@@ -42,9 +42,9 @@ class KeepOverwritten(Legalization):
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
         ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
-        later, and its ``views`` are all values in the buffer.  If the writer also reads a view with the shape
-        of the operand, let it read the operand instead, so that it cannot work in place on the view.  If a
-        Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
+        later, and its ``views`` are all values in the buffer.  The writer may also read a view with the shape
+        of the operand.  Let it read the operand instead: it could work in place on the view.  If a Reshape
+        cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         # whether a RESHAPE can state the shapes, with at most one -1

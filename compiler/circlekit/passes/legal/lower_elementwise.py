@@ -81,7 +81,7 @@ class LowerCube(Lowering):
 
 
 class LowerSquareRoot(Lowering):
-    """pow(x, 1/2)  ==  sqrt(x), except for -0, where sqrt is -0, and for -inf, where sqrt is NaN."""
+    """pow(x, 1/2)  ==  sqrt(x), except for -0 (pow: 0, sqrt: -0) and for -inf (pow: inf, sqrt: NaN)."""
 
     before = "y = Pow(x: f32, 0.5)"
     after = "y = Sqrt(x)"
@@ -90,7 +90,7 @@ class LowerSquareRoot(Lowering):
 class LowerReciprocalSquareRoot(Lowering):
     """pow(v + e, -1/2)  ==  rsqrt(v + e), for a constant e other than 0 and v above -inf.
 
-    The two differ for -0 and for -inf.  If e is not 0, v + e is never -0.  For -inf, rsqrt is NaN.
+    The two differ for -0 and for -inf (pow: 0, rsqrt: NaN).  If e is not 0, v + e is never -0.
     """
 
     before = """

@@ -52,7 +52,7 @@ class SplitGroupedConv(Replacement):
 def _groups(op: Conv2D) -> int:
     """Return the number of groups: input channels divided by filter channels.
 
-    Return 1 if a dimension is unknown, if a rank is not 4, or if the filter has no channels.
+    Return 1 if input and filter do not both have a known shape of rank 4, or if the filter has no channels.
     """
     if op.input.rank != 4 or op.filter.rank != 4 or not (op.input.is_static and op.filter.is_static):
         return 1

@@ -3,7 +3,7 @@
 
 The forms have fewer dimensions, or a constant as the second operand.  A Replacement replaces the operators of
 its ``kinds`` that the format or a runtime refuses.  Its ``results`` returns None to leave an operator as it
-is.
+is.  Except for MergeBatches, the operators here must be f32 and have known shapes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_SUMS = 1024
-"""The longest axis, in elements, whose cumulative sums become a product with a square matrix of ones."""
+"""The longest axis, in elements, whose cumulative sums become a product with a triangular matrix of ones."""
 
 
 class KeepDimensionsByReshape(Replacement):
@@ -87,8 +87,8 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each
-    shape may be unknown.
+    Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each shape
+    may be unknown.  The operator stays if an operand has scales per channel, or if only one operand is float.
     """
 
     kinds = (BatchMatMul,)
@@ -114,9 +114,9 @@ class MergeBatches(Replacement):
 
 
 def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
-    """Return ``value`` reshaped to ``shape``; a plain constant stays a constant.
+    """Return ``value`` reshaped to ``shape``; return ``value`` itself if it has this shape.
 
-    Return ``value`` itself if it has this shape.
+    A constant stays a constant, unless it is packed, sparse or compressed.
     """
     if value.shape == shape:
         return value
@@ -131,9 +131,9 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     """Return the shapes of x and y with merged batch dimensions.
 
     ``x``, ``y``: shapes of equal rank.  The last two dimensions, rows and columns of the matrices, stay.
-    Neighboring batch dimensions are merged if all are 1 in x, if all are 1 in y, or if each is known and
-    equal in x and y.  Dimensions that are 1 in both are dropped.  Example: x [2, 3, 1, 4, 5] and y
-    [2, 3, 7, 5, 6] become [6, 1, 4, 5] and [6, 7, 5, 6].
+    Neighboring batch dimensions are merged in three cases: all are 1 in x; all are 1 in y; each is known, and
+    the same in x and y.  Dimensions that are 1 in both are dropped.  Example: x [2, 3, 1, 4, 5] and
+    y [2, 3, 7, 5, 6] become [6, 1, 4, 5] and [6, 7, 5, 6].
     """
 
     def kind(axis: int) -> str | int:

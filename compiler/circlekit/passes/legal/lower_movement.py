@@ -2,8 +2,8 @@
 """Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER.
 
 A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
-returns None to leave an operator as it is.  Here it does so if a shape or an index is not known, and if no
-GATHER is needed because the operator changes nothing.
+returns None to leave an operator as it is: here, one with an unknown shape or index, and one that changes
+nothing, for which no GATHER is needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class GatherNdToGather(Replacement):
 
     The last axis of ``indices`` has one index for each of the first axes of x.  The reshape merges these axes
     into one, and a flat index is the position along it.  The operator stays if an index is outside of x, or
-    if the last axis of ``indices`` has the size 0.
+    if ``indices`` has no index at all, because its last axis has size 0.
     """
 
     kinds = (GatherNd,)

@@ -224,10 +224,10 @@ class LowerRopeOfRowsGptJ(LowerRopeOfRows):
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``; None if it is known only at run time.
+    """Return the first row of ``table``; None if no constant or value of the model has this row.
 
-    Return ``table`` itself if it has a single row and rank 4 or less, so that it broadcasts with x of rank 4.
-    Return None for any other table that is not constant.
+    A table with a single row and rank 4 or less is returned itself: it broadcasts with x of rank 4.  Any
+    other table must be constant.
     """
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table

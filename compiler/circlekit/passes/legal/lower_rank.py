@@ -2,7 +2,8 @@
 """Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes.
 
 A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
-returns None to leave an operator as it is.
+returns None to leave an operator as it is: here, one with an unknown shape, or whose axes, paddings or slice
+positions are not constant.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class MergeAxes(Replacement):
     """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of x.
 
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
-    padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
-    operator for each group that ``op`` changes, one after the other.  A mean of integers stays one operator,
-    because each inner mean would be rounded.  Operators on quantized values are left as they are.
+    padded or sliced is a group of its own.  With more than MERGED_RANK groups, several inner operators follow
+    each other, one for each group that ``op`` changes.  A mean of integers stays one operator, because each
+    inner mean would be rounded.  Operators on quantized values are left as they are.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)
@@ -129,7 +130,7 @@ def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: In
     groups = _groups(changes)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
     changed = [changes[group[0]] is not None for group in groups]  # by group: whether ``op`` changes it
-    firsts = [group[0] for group in groups]  # for padding and slice, the only axis of a group that changes
+    firsts = [group[0] for group in groups]  # a group that a padding or slice changes has only this axis
     rest = op.inputs[2:] if isinstance(op, PadV2) else ()  # the padding number
     attributes = op.attribute_items()
     arrays: dict[str, np.ndarray]

@@ -24,10 +24,10 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""The largest number of results of an operator, of slices along an axis, and of repetitions if not f32.
+"""The limit for the results of an operator, for slices along an axis, and for repetitions except of f32.
 
-An operator that needs more stays as it is.  Along the last axis, where slices are short in memory, at most 2
-slices are made.
+An operator that needs more stays as it is.  Along the last axis, where slices are short in memory, the limit
+for slices is 2.
 """
 
 MAX_JOINED = 5
@@ -145,12 +145,12 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
     If there are more ``indices`` than axes, ``data`` gets leading axes of size 1.
     Return None if that takes more slices or repetitions than MAX_PIECES allows.
 
-    The indices of an axis are
+    The indices of an axis have one of these forms:
 
-    - a range with a step above 1, as 1, 4, 7 (``steps``), if the axis has at least count * step elements;
-    - or a range of which each index, as 2, 2, 3, 3, or the whole, as 2, 3, 2, 3, is repeated (``repeats``);
-      a plain range is repeated once;
-    - or several ranges, as 5, 6, 2, 3 (``pieces``).
+    - ``steps``: a range with a step above 1, as 1, 4, 7; the axis has at least count * step elements.
+    - ``repeats``: a range repeated index by index, as 2, 2, 3, 3, or as a whole, as 2, 3, 2, 3.  A plain
+      range counts as repeated once.
+    - ``pieces``: several ranges, as 5, 6, 2, 3.
     """
     shape = (1,) * (len(indices) - len(data.static_shape)) + data.static_shape
     ranges: list[range] = []  # by axis: the first slice, from which the rest is taken

@@ -2,9 +2,9 @@
 """Replace fused activations that runtimes ignore or reject by separate operators.
 
 Some dtypes of integers have no activation operator: int16 has no RELU_N1_TO_1, int32 has none at all.  Then
-MAXIMUM and MINIMUM limit the values.  If the integers have no scale and a runtime lacks MAXIMUM or MINIMUM,
-the activation is fused into a new ADD of 0 instead.  TFLite's kernels do not limit integers for a fused TANH,
-so a fused TANH of integers is only removed.
+MAXIMUM and MINIMUM limit the values.  For integers without a scale, a runtime may lack MAXIMUM or MINIMUM;
+then a new ADD of 0 has the activation fused.  TFLite's kernels do not limit integers for a fused TANH, so a
+fused TANH of integers is only removed.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class _Split(Replacement):
 
         - Floats, and quantized dtypes for which the operator of ``act`` has a kernel: this operator.
         - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` does not limit integers (TANH).
-        - If these integers are not quantized, a runtime lacks MAXIMUM or MINIMUM, and all runtimes have an
-          ADD of 0 with ``act`` fused: this ADD.
+        - Such integers without quantization, if a runtime lacks the MAXIMUM or MINIMUM, but all runtimes have
+          ADD with ``act`` fused: an ADD of 0.
         """
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
@@ -136,7 +136,7 @@ def _activation(op: Op) -> Activation:
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
     """Return (operator, constant) for each operator that limits ``value`` to the range of ``act``.
 
-    The list is empty if ``act`` excludes no number of the dtype, or if ``value`` is not of integers.
+    The list is empty if ``act`` allows all numbers of the dtype, or if ``value`` is not of integers.
     """
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return []

@@ -31,9 +31,9 @@ MAX_WIDE_BYTES = 1 << 14
 class WidenConstant(Replacement):
     """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
 
-    The operator may be any ``Binary``, such as ADD or MUL, with one constant operand.  Example: if c has one
-    number for each channel of an NHWC image, a run is one pixel; if c' repeats these numbers along a row, a
-    run is the whole row.
+    The operator may be any ``Binary``, such as ADD or MUL, with one constant operand; the other operand must
+    have the shape of the result.  Example: if c has one number for each channel of an NHWC image, a run is
+    one pixel; if c' repeats these numbers along a row, a run is the whole row.
     """
 
     kinds = (Binary,)
@@ -66,12 +66,12 @@ class WidenConstant(Replacement):
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
         """Return ``array`` broadcast along its last axes, so that runs in a result of ``shape`` are longer.
 
-        It is broadcast along as few axes as make the runs long enough (see LONG_RUNS).  If that is
-        impossible, the runs become as long as possible.
-        Return None if runs are long enough already, or cannot become longer within MAX_WIDE_BYTES, or if
-        ``array`` has a higher rank than ``shape``.
+        It is broadcast along as few axes as make the runs long enough (see LONG_RUNS).  If that would take
+        more than MAX_WIDE_BYTES, the runs become as long as this limit allows.
+        Return None if the runs are long enough already or cannot become longer, or if ``array`` has a higher
+        rank than ``shape``.
         """
-        if array.ndim > len(shape):  # [], which may stand for an unknown rank
+        if array.ndim > len(shape):  # the result has shape [], which may stand for an unknown rank
             return None
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize

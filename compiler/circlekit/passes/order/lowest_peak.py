@@ -48,9 +48,9 @@ class BufferUse(NamedTuple):
 class Step:
     """A position on a path: the set ``done`` of operators has run.
 
-    ``count``: the number of operators in ``done``.  ``operator``: the one that ran last, after the step
-    ``previous``; -1 and None before the first.  ``live``: the bytes that are live now.  ``peak``: the most
-    bytes that were live so far.  ``ready``: the set of operators that can run next.
+    ``live``: the bytes that are live now.  ``peak``: the most bytes that were live so far.  ``ready``: the
+    set of operators that can run next.  ``count``: the number of operators in ``done``.  ``operator``: the
+    operator that ran last, or -1.  ``previous``: the step before it, or None.
     """
 
     done: int
@@ -124,10 +124,10 @@ class OrderSearch:
         self._floor = max(self._live, always + max(touched, default=0))
 
     def lowest(self) -> tuple[list[int] | None, bool]:
-        """Return (the best order that was found, whether the search was complete).
+        """Return (the order with the lowest peak that was found, or None; whether the search was complete).
 
-        The order is None if none with a peak below ``limit`` was found.  If the search was complete, no order
-        is better.
+        Only orders with a peak below ``limit`` are searched.  After a complete search, no order has a lower
+        peak than the returned one; if it is None, no order has a peak below ``limit``.
         """
         if self._floor >= self.limit:
             return None, True
@@ -184,10 +184,10 @@ class OrderSearch:
         return best.order() if best is not None else None
 
     def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
-        """Yield the step after each operator that can run next, if the peak of that step is low enough.
+        """Yield the step after each operator that can run next, unless its peak is too high.
 
-        It must be lower than ``limit``, and lower than the peak in ``reached``, the lowest with which the
-        same set was reached before.  ``reached`` is updated.
+        ``reached``: {set of operators: the lowest peak with which a path has reached it}; it is updated.  The
+        peak must be lower than this one, and lower than ``limit``.
         """
         for index in members(step.ready):
             done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])
@@ -198,11 +198,11 @@ class OrderSearch:
     def _without_choice(self, step: Step) -> Step:
         """Run all operators that cost no bytes, as long as there are any, and return the last step.
 
-        Such an operator releases at least as many bytes as it creates, and while it runs, no more bytes are
-        live than the peak so far or ``_floor``.  To run it now is best: in any order of the operators that
-        are left, it can be moved to the beginning.  There it may release fewer bytes than at its old place,
-        because other users of its operands have not run yet; but it still releases as many as it creates, so
-        the peak of the order does not rise.
+        Such an operator releases at least as many bytes as it creates.  While it runs, the live bytes do not
+        exceed the larger of the peak so far and ``_floor``.  To run it now is best: in any order of the
+        operators that are left, it can be moved to the beginning.  There it may release fewer bytes than at
+        its old place, because other users of its operands have not run yet.  But it still releases as many as
+        it creates, so the peak of the order does not rise.
         """
         is_changed = True
         while is_changed:

@@ -19,10 +19,10 @@ class ReorderForMemory(GraphPass):
     """Put operators into the order with the lowest peak of memory.
 
     The peak is the largest number of bytes of activations that are live at the same time.  Which tensors
-    share a buffer depends on the memory planner: that of the first target that the user names, or else of
-    the format's default target.  If the exact search takes too long, a faster search replaces it and may
-    miss the best order.  The order changes only if the peak becomes lower and the planned arena does not
-    grow.  Operators with side effects keep their order.
+    share a buffer depends on the memory planner.  It is the planner of the first named target that has one;
+    without such a target, the planner of the format's default target.  If the exact search takes too long, a
+    faster search replaces it and may miss the best order.  The order changes only if the peak becomes lower
+    and the planned arena does not grow.  Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"
@@ -63,8 +63,8 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
     """Return (an order with a lower peak than ``peak`` bytes, whether the search was complete).
 
-    The order is None if none was found.  If the search was complete, no order has a lower peak than the
-    returned one, or than ``peak`` if None is returned.
+    The order is None if none was found.  After a complete search, the returned order has the lowest peak, and
+    None means that no order has a lower peak than ``peak``.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}
@@ -81,8 +81,8 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
     """Return for each operator a set of operators that must run before it; bit i of a set is operator i.
 
-    They are the producers of its operands and, if it has an effect, the last earlier operator with one.  What
-    must run before these is not added.
+    They are the producers of its operands and, if it has an effect, the last earlier operator with an effect.
+    The operators that must run before these are not added.
     """
     found, last_effect = [], 0
     for op in ops:

@@ -15,8 +15,8 @@ from circlekit.rewrite.base import Context, Option, Pass, names_of
 class ChangeOutputs(Pass):
     """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError, with the message of ONE, if there are more or fewer names than outputs, or if the main
-    graph has no value of a name.
+    Raise RewriteError, with the message of ONE, if the number of names is not the number of outputs, or if no
+    value of the main graph has a given name.
     """
 
     name = "change_outputs"

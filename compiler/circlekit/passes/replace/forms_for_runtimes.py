@@ -130,7 +130,10 @@ class _Expand(Rewrite):
 
 
 class ExpandBroadcastConst(Rules):
-    """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape if one dimension differs."""
+    """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape if one dimension is broadcast.
+
+    The other operand must already have the shape of the result.
+    """
 
     name = "expand_broadcast_const"
     rules = (

@@ -21,10 +21,10 @@ from circlekit.rewrite.base import Context, GraphPass
 class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
-    If x or w is the result of a Transpose of the last two axes, adj_x or adj_y of the BATCH_MATMUL replaces
-    the Transpose.  There is no picture, because a Reshape, an ADD and an activation are created only where
-    needed.  In a pipeline (``context.exact``), the layer is replaced only if the number of operators does not
-    grow.
+    If x or w is the result of a Transpose of the last two axes, the BATCH_MATMUL reads the operand of the
+    Transpose instead, with the right adj_x or adj_y.  There is no picture, because only some layers need a
+    Reshape, an ADD or an activation.  In a pipeline (``context.exact``), the layer is replaced only if the
+    number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -133,9 +133,9 @@ def swapped_source(value: Value) -> Value | None:
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Return whether the input is surely a batch of matrices that fit the weights, so it needs no Reshape.
+    """Return whether the input is known to be a batch of matrices that fit the weights.
 
-    Otherwise FULLY_CONNECTED reads the input as rows of the width of the weights.
+    If so, it needs no Reshape.  If not, FULLY_CONNECTED reads the input as rows of the width of the weights.
     """
     columns = op.weights.known_shape[1]
     is_equal = op.input.known_shape[-1:] == (columns,)

@@ -44,9 +44,9 @@ class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
     In each channel, a convolution moves the elements of each window to the last axis; its filters are unit
-    vectors.  The ARG_MAX of this axis is ky * window width + kx, for row ky and column kx of the window.  If
-    the window begins at row ``top`` and column ``left`` of an image of width W with C channels, the position
-    is ((top + ky) * W + left + kx) * C + channel.
+    vectors.  The ARG_MAX of this axis is ky * window width + kx, for row ky and column kx of the window.  Let
+    the window begin at row ``top`` and column ``left`` of an image of width W with C channels.  Then the
+    position is ((top + ky) * W + left + kx) * C + channel.
 
     Two details are those of ONE's pass.  SPLIT and CONCATENATION are made even for one channel.  The data is
     multiplied by 1 before it is padded: the product is a tensor without the huge padding value, so a

@@ -48,18 +48,35 @@ def _formats(text: str) -> list[str]:
 class SparsifyTensor(Pass):
     """Store one constant, chosen by its name, in the sparse format of the schema, with the same values.
 
-    Raise RewriteError if no operator reads a constant of this name, if the dtype is not f32, i32 or i8, if
-    the data are compressed, if the block size is not set, or if the options do not fit the shape.
+    Raise RewriteError in these cases:
+
+    - No operator reads a constant of this name.
+    - The dtype is not f32, i32 or i8, or the data are compressed.
+    - The block size is not set, or the options do not fit the shape.
     """
 
     name = "sparsify_tensor"
     makes_special_forms = True
     options = (
         Option("sparsify_tensor", "store the constant of this name sparse", "NAME"),
-        Option("sparsify_traversal_order", "levels, outer first (0,1,2,3)", "N,N", _numbers, [0, 1, 2, 3]),
-        Option("sparsify_format", "each axis dense (d) or sparse (s) (d,s)", "F,F", _formats, ["d", "s"]),
+        Option(
+            "sparsify_traversal_order",
+            "order of the levels, outermost first (default: 0,1,2,3)",
+            "N,N",
+            _numbers,
+            [0, 1, 2, 3],
+        ),
+        Option(
+            "sparsify_format",
+            "d (dense) or s (sparse) for each axis (default: d,s)",
+            "F,F",
+            _formats,
+            ["d", "s"],
+        ),
         Option("sparsify_block_size", "size along each axis of the block map; required", "N,N", _numbers),
-        Option("sparsify_block_map", "axes that are divided into blocks (0,1)", "N,N", _numbers, [0, 1]),
+        Option(
+            "sparsify_block_map", "axes that are divided into blocks (default: 0,1)", "N,N", _numbers, [0, 1]
+        ),
     )
 
     def run(self, model: Model, context: Context) -> int:

@@ -19,7 +19,7 @@ from circlekit.ops.movement.join import Split, SplitV
 from circlekit.ops.movement.shape import Transpose, checked_perm
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.axes import constant_perm
-from circlekit.passes.support.conditions import is_determined, same_quantization
+from circlekit.passes.support.conditions import determined_shape, same_quantization
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import Match
@@ -40,9 +40,7 @@ class _ToReshape(Rewrite):
 
     @condition
     def has_one_shape(self, z: Value) -> str | None:
-        if is_determined(z.shape):
-            return None
-        return f"%{z.name}: has more than one unknown dimension: {format_shape(z.shape)}"
+        return determined_shape(z)
 
     @condition
     def keeps_the_scale(self, x: Value, z: Value) -> str | None:
@@ -166,11 +164,11 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Refuse unless ``user`` is a max pool, and every window contains elements that are not padding.
+    """Refuse unless ``user`` is a max pool whose windows all contain elements that are not padding.
 
     ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding of each of its axes.
-    Every window does if, along each axis, the padding at either end is shorter than the window.  Along the
-    axes 0 and 3, the size of the window is 1.
+    Along each axis, the padding at either end must be shorter than the window.  Along the axes 0 and 3, the
+    size of the window is 1.
     """
     if not isinstance(user, MaxPool2D):
         return f"%{value.name}: is read by {short_op(user)}, expected MaxPool2D"

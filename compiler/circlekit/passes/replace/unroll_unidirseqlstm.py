@@ -76,7 +76,7 @@ class _Unroller(Inserter):
         ``sums``: for each gate, the sum of its weighted inputs and weighted hidden state.
         """
         candidate = self.activated(self.gate_sum("cell", sums["cell"], None))
-        # a state of zeros needs no forget gate, unless the input gate is computed from it
+        # with a state of zeros, the forget gate is needed only if the input gate is computed from it
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
             input_gate = self.gate("input", sums, cell)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read permutations of axes from operators; apply them to shapes, quantization parameters and constants.
-
-Also take some indices of an axis of a constant.
-"""
+"""Read permutations of axes from operators; apply them to shapes, quantization parameters and constants."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ Perm = tuple[int, ...]
 def constant_perm(op: Op | None) -> Perm | None:
     """Return the permutation of the Transpose ``op``; None if ``op`` is no Transpose.
 
-    Return None also if the permutation is invalid or not constant, if the operand's rank is unknown, or if
-    the result does not fit.
+    Return None also for a Transpose that is invalid, whose permutation is not constant, or whose operand has
+    an unknown rank.
     """
     if not isinstance(op, Transpose) or op.input.shape is None or not fits(op):
         return None
@@ -56,7 +53,7 @@ def keeps_order(shape: Shape, perm: Perm) -> bool:
 
 
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
-    """Return whether a transpose by ``perm`` changes neither the shape nor the elements of data of ``shape``.
+    """Return whether a transpose by ``perm`` leaves data of ``shape`` as they are, shape included.
 
     Only axes of dimension 1 may move.  A shape of lower rank is extended by leading dimensions of 1.
     """
@@ -65,9 +62,10 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
 
 
 def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
-    """Return the permutation of a Transpose, or one of ``perms`` that the Reshape ``op`` applies; else None.
+    """Return the permutation that ``op`` applies; None if there is none.
 
-    ``perms``: at least one, all of the same rank.
+    For a Transpose, this is its constant permutation.  For a Reshape, it is the first of ``perms`` whose
+    transpose gives the same result.  ``perms``: at least one, all of the same rank.
     """
     if not isinstance(op, Reshape):
         return constant_perm(op)
@@ -80,8 +78,11 @@ def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
 def last_axis_stride(op: StridedSlice) -> int | None:
     """Return the stride of ``op`` along the last axis of its operand.
 
-    Return None if ``op`` drops this axis or adds an axis after it, if its strides are not constant, if the
-    operand's rank is unknown or 0, or if ``op`` is not valid.
+    Return None in these cases:
+
+    - ``op`` drops this axis, or adds an axis after it.
+    - The strides are not constant, or ``op`` is not valid.
+    - The operand's rank is unknown or 0.
     """
     strides, shape = static_int_vector(op.strides), op.input.shape
     if strides is None or not shape or not fits(op):
@@ -111,7 +112,10 @@ def is_movable(value: Value) -> bool:
 
 
 def is_movable_constant(value: Value, rank: int) -> bool:
-    """Return whether ``value`` is a plain constant of at most ``rank`` dimensions that can be transposed."""
+    """Return whether ``value`` is a constant of at most ``rank`` dimensions that can be transposed.
+
+    A packed, sparse or compressed constant cannot.
+    """
     return value.is_plain and is_movable(value) and len(value.static_shape) <= rank
 
 
@@ -130,7 +134,7 @@ def permuted_constant(value: Value, perm: Perm) -> Value:
 def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
     """Return a constant with the elements of ``value`` at the indices ``order`` along ``axis``.
 
-    Scales and zero points that belong to these indices follow.
+    If ``axis`` is the quantized dimension, scales and zero points are taken at the same indices.
     """
     data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
     if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:

@@ -26,9 +26,9 @@ MAX_ELEMENTS = 1 << 24
 def moved_operand(op: Op) -> Value | None:
     """Return the operand whose elements ``op`` copies; None if ``op`` cannot be examined.
 
-    ``op`` can be examined if it is a data movement with a single such operand, and the other operands are
-    constant.  This operand and all results must have static shapes, which obey the shape rule of ``op``, and
-    1 to MAX_ELEMENTS elements.
+    ``op`` can be examined if it is a data movement that copies elements of one operand, and if the other
+    operands are constant.  The copied operand and all results must have 1 to MAX_ELEMENTS elements, and
+    static shapes that obey the shape rule of ``op``.
     """
     rule = op.quantization_rule
     if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
@@ -58,9 +58,11 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
     """Return, for each result of ``op``, the indices that it takes along each axis of ``moved_operand``.
 
     There is one array of indices for each axis of the operand.  If a result has a higher rank, the operand is
-    extended by leading dimensions of 1.  If it has a lower rank, it lacks axes of the operand, and the array
-    of such an axis has one index.  Return None if ``moved_operand`` returns None, or if ``op`` does not take
-    lists of indices, as most Reshapes do not.
+    extended by leading dimensions of 1.  If a result has a lower rank, it lacks axes of the operand; the
+    array of such an axis has one index.
+
+    Return None if ``moved_operand`` returns None.  Also return None if lists of indices cannot describe
+    ``op``, such as a Reshape from [2, 3] to [3, 2].
     """
     data = moved_operand(op)
     if data is None:
@@ -78,7 +80,7 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
     """Return, for each axis of the operand, the indices that a result takes along it.
 
     ``places``: for each element of the result, its flat index in the operand of shape ``shape``.  Return None
-    if the result is not made of all combinations of one list of indices per axis.
+    if lists of indices cannot describe the result.
     """
     shape = (1,) * (places.ndim - len(shape)) + shape
     coordinates = np.unravel_index(places, shape)

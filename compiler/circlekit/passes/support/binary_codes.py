@@ -14,11 +14,11 @@ tools add outputs to it: a marker, and for each coded constant a bundle of const
       number_of_clusters   i32: n
       size_of_clusters     i32 [n]: the rows of each cluster
       qbits_of_clusters    i32 [n]: the bits of each cluster
-                           (these three may have a further number, so that no two constants are equal)
       the original weights, as the model uses them
       dequant_weight       the decoded weights; not in every model
 
-Everything is checked before it is used.
+The three items about clusters may have one more number at the end, which has no meaning: ONE adds it so that
+no two constants are equal.  Everything is checked before it is used.
 """
 
 from __future__ import annotations
@@ -139,9 +139,10 @@ def read_info(graph: Graph) -> Info | str | None:
 
 
 def _constant(value: Value, *dtypes: object) -> Array | None:
-    """Return the data of ``value``; if a Reshape produces it, the data of the operand of the Reshape.
+    """Return the data of the constant ``value``, or of the constant that a Reshape turns into ``value``.
 
-    Return None if that is not a plain constant (not packed, sparse or compressed) with one of ``dtypes``.
+    The constant must be plain (not packed, sparse or compressed) and have one of ``dtypes``.  If there is no
+    such constant, return None.
     """
     if isinstance(value.producer, Reshape):
         value = value.producer.input

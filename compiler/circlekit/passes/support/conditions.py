@@ -39,16 +39,18 @@ def same_shape(a: Value, b: Value) -> str | None:
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
         return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
-    if a.shape is None:
-        return f"%{b.name}: has an unknown rank"
-    if not is_determined(a.shape):
-        several = (
-            "more than one unknown dimension"
-            if a.shape.count(None) > 1
-            else "an unknown dimension beside a 0"
-        )
-        return f"%{b.name}: has {several}: {format_shape(b.shape)}"
-    return None
+    return determined_shape(b)
+
+
+def determined_shape(value: Value) -> str | None:
+    """Refuse unless the declared shape of ``value`` is ``is_determined``."""
+    if is_determined(value.shape):
+        return None
+    if value.shape is None:
+        return f"%{value.name}: has an unknown rank"
+    is_several = value.shape.count(None) > 1
+    found = "more than one unknown dimension" if is_several else "an unknown dimension beside a 0"
+    return f"%{value.name}: has {found}: {format_shape(value.shape)}"
 
 
 def same_quantization(*values: Value) -> str | None:
@@ -61,7 +63,7 @@ def same_quantization(*values: Value) -> str | None:
 
 
 def all_equal(array: Array, number: int, name: str) -> str | None:
-    """Refuse if ``array``, the data of constant ``name``, is empty or not ``number`` everywhere."""
+    """Refuse unless ``array``, the data of the constant ``name``, has elements, and all are ``number``."""
     if array.size == 0:
         return f"%{name}: is empty"
     other = array.reshape(-1)[array.reshape(-1) != number]
@@ -69,7 +71,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if broadcasting ``x`` and ``constant`` together may give another shape than that of ``x``."""
+    """Refuse unless broadcasting ``x`` and ``constant`` together surely gives the shape of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         last = shape[len(shape) - len(other) :]

@@ -32,8 +32,8 @@ def is_fixed_constant(value: Value | None) -> bool:
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
     """Return the constants ``values`` in groups of the same dtype, shape, bytes and quantization.
 
-    All bytes of a large constant are read only if another constant has the same type, and the same
-    SAMPLE_BYTES bytes at both ends (its ``sample``).
+    To save time, all bytes of a large constant are read only if another constant of the same type has the
+    same first and last SAMPLE_BYTES bytes.
     """
     groups: list[list[Value]] = []
     for alike in _grouped(values, _header):
@@ -81,9 +81,9 @@ def frozen(attribute: Any) -> Hashable:
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    Both have the same code and an operand in common.  The sentence says why they are not merged.  The
-    progress is 2 if only attributes or types of results differ, else 1.  Operators without results are left
-    out.
+    Two operators resemble each other if they have the same code and an operand in common.  The sentence says
+    why they are not merged.  The progress is 2 if only attributes or types of results differ, else 1.
+    Operators without results are left out.
     """
     # the first operator of each code that reads a value, which is identified by its ``id``
     earlier: dict[tuple[str, int], Op] = {}

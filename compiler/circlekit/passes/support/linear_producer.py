@@ -45,8 +45,8 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
 
     Constant factors, constant offsets, PASSABLE operators and AVERAGE_POOL_2D without activation may stand
     between the linear operator and ``value``.
-    ``is_offset``: the constant is added.  An offset cannot move before a Pad, because the padding zeros would
-    then not get it.
+    ``is_offset``: the constant is added.  An offset cannot move before a Pad, because then it would not be
+    added to the padding zeros.
     """
     current = value
     for _ in range(MAX_STEPS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply weights and bias of a layer by a number; find its channels again after data movement."""
+"""Multiply weights and bias of a layer by a number; find where data movement takes the layer's channels."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def layer_refusal(layer: Layer) -> str | None:
 def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
     """Yield (value, numbers) for the result of ``layer``, and for the values that data movement makes of it.
 
-    ``numbers`` has, for each element of the value, the number of its channel in ``layer``.  It is None if the
-    shape of the result is unknown or has more than MAX_CHANNEL_NUMBERS elements, or if a kernel refuses the
-    operands of the data movement.
+    ``numbers`` has, for each element of the value, the number of its channel in ``layer``.  It is None for
+    all values if the result of the layer has an unknown shape or more than MAX_CHANNEL_NUMBERS elements.  It
+    is None for the results of a data movement whose kernel refuses its operands, and for what follows.
     """
     result = layer.output
     numbers: Array | None = None
@@ -68,7 +68,8 @@ def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
 def scaled_constants(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
     """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32.
 
-    ``channels``: the output channels to multiply by ``factor``, None for all.
+    They leave it if an element is infinite or NaN, or if a factor other than 0 makes all elements of a
+    constant subnormal or 0.  ``channels``: the output channels to multiply by ``factor``, None for all.
     """
     constants: dict[int, Array] = {}
     weights = _weights(layer)

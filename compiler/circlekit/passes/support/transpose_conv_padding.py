@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that the padding of a TRANSPOSE_CONV omits, and the sizes that belong together."""
+"""Compute the rows that a TRANSPOSE_CONV omits, and the number of its input rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
     """Return how many rows a TRANSPOSE_CONV omits before the first row of its result.
 
     The filter may reach more rows than the result has; ``padding`` says how many are omitted at each end.
-    Example: for SAME, 4 result rows, a filter of 3 rows and stride 1, the 4 positions of the filter reach 6
-    rows, of which one is omitted at each end.
+    Example: the padding is SAME, the result has 4 rows, the filter has 3, and the stride is 1.  Then the
+    filter has 4 positions, which reach 6 rows, and one row is omitted at each end.
     ``output``: the number of rows of the result.  ``kernel``: the number of rows of the filter.  The same
     holds for columns.  Source: TFLite's ComputePaddingHeightWidth.
     """
@@ -20,8 +20,8 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
 
 
 def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """Return the number of positions of the filter in a CONV_2D with this padding over ``output`` rows.
+    """Return how many input rows a TRANSPOSE_CONV needs for ``output`` result rows.
 
-    A TRANSPOSE_CONV from that many input rows gives ``output`` rows.
+    It is the number of positions of the filter in a CONV_2D with this padding over ``output`` rows.
     """
     return (output + stride - (kernel if padding is Padding.VALID else 1)) // stride
