@@ -20,7 +20,7 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
-"""At most this many operators are composed into one map.  The limit keeps the time linear for long chains."""
+"""The search ends when a way replaces this many operators, so the time stays linear for long chains."""
 
 MovementOf = Callable[[Op], Movement | None]
 """``movement_of``, or a cached form of this function, which is valid while the graph does not change."""

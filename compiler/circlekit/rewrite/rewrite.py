@@ -43,14 +43,14 @@ If it has more uses, any user outside the match is a refusal.
 MAX_GROWING_REWRITES = 100
 """One value may be rewritten this many times, plus once for each operator of the graph.
 
-After more rewrites, the pass is taken not to terminate.
+After more rewrites, the pass is assumed not to terminate.
 """
 
 
 def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition.
 
-    It returns None if it holds, else a sentence that says why not, which becomes the refusal.
+    The method returns None if the condition holds, else the sentence of the refusal.
     Raise RewriteError if ``method`` is no function.
     """
     if not callable(method):
@@ -159,7 +159,7 @@ class Rewrite(GraphPass):
     def _stays_in_place(self) -> bool:
         """Whether the picture replaces a single operator.
 
-        If so, variables are read at the same time as before, and ``variable_refusal`` need not be asked.
+        If so, variables are read at the same time as before, and ``variable_refusal`` is not needed.
         """
         return len(self.old.nodes) == 1 and self.new.alias is None
 
@@ -174,8 +174,8 @@ class Rewrite(GraphPass):
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
         """Rewrite a match with root ``op``, then a match with the operator that replaced ``op``, and so on.
 
-        Return the number of rewrites.  Raise RewriteError if there are more than ``limit``, because the
-        picture matches its own result.
+        Return the number of rewrites.  Raise RewriteError if there are more than ``limit``: then the picture
+        matches its own result.
         """
         root: Op | None = op
         changes = 0

@@ -55,7 +55,7 @@ def why_no_map(op: Op) -> str:
 
 
 def _start(value: Value) -> str:
-    """Return the producer of ``value`` as text, or what ``value`` is if it has none."""
+    """Return the producer of ``value`` as text, or that ``value`` is a constant or an input of the graph."""
     if value.producer is None:
         return f"%{value.name}, {'a constant' if value.is_const else 'an input of the graph'},"
     return f"{type(value.producer).__name__} %{value.name}"

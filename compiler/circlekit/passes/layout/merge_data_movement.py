@@ -148,7 +148,7 @@ class _Chain:
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
         """Return the way that is cheapest after legalization, and its operators.
 
-        Return None if none of the ways that the target can run pays.
+        Only ways that the target can run and that still pay are considered; return None if there are none.
         ``ways``: sorted by their ``change`` before legalization.  The operators made for other ways are
         dropped.
         """
@@ -263,7 +263,7 @@ class _Chain:
 
 
 def _only_result(graph: Graph, op: Op) -> list[Value]:
-    """Return [the only result of ``op``], or else [the only one that is used]; [] if there is neither."""
+    """Return a list with the only result of ``op``, or the only used one of several results; else []."""
     used = [value for value in op.results if value.use_count or graph.is_output(value)]
     return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 

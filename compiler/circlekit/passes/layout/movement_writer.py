@@ -54,8 +54,8 @@ class MovementWriter:
         Forms that the target runs come first, then forms with fewer operators after legalization; of equally
         good forms, the first is taken.  The operators of the other forms lose their operands, so that they
         are no users.
-        ``forms``: at least one; each must be made only when it is taken.  No form is taken after one that is
-        a single operator which the target runs.
+        ``forms``: at least one.  An iterator makes each form only when it is asked for: after a form of a
+        single operator that the target runs, none is asked for.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:

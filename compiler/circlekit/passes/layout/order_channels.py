@@ -60,11 +60,11 @@ class OrderChannels(GraphPass):
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield lists of sinks: the sinks of a list are connected, because channels move between their groups.
+    """Yield lists of connected sinks: channels move between their groups, directly or through other groups.
 
-    A sink is a value whose channels are copies of channels of other values, its suppliers, and that is an
-    output or is read by an operator that does more than move channels.  A group is the values whose channels
-    must have the same order.  Groups may also be connected through other groups.
+    A sink is a value whose channels are copies of channels of other values, its suppliers.  A sink is an
+    output of the graph, or an operator reads it that does more than move channels.  A group is the values
+    whose channels must have the same order.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected
 

@@ -159,8 +159,8 @@ class RegionFinder:
     def cross(self, region: Region, op: Move) -> list[Value]:
         """Give a side to the operand or the result of ``op`` if it has none; return the values that got one.
 
-        If both have sides, but ``op`` does not lead from the one to the other, ``op`` becomes a variable if
-        it can: a Transpose that may work on data with permuted axes, as other operators do.
+        If both have sides, but ``op`` does not lead from the one to the other, ``op`` is treated like an
+        operator of any other kind (``visit``): it becomes a variable if it can work on permuted axes.
         """
         source, result = op.input, op.output
         if source in self.sides and result in self.sides:
@@ -198,7 +198,7 @@ class RegionFinder:
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` leads from the side of the operand to that of the result.
+        """Return the operand of ``op`` if ``op`` transposes it from its side to the side of the result.
 
         Return None for other operators.
         """
@@ -218,8 +218,8 @@ class RegionFinder:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
         The rewritten graph has one value for each order of axes (axes of dimension 1 do not count).  So of
-        the values with one order, at most one may be an input or an output of the graph or have
-        ``is_variable``.  Further outputs are left out, with the values that transposes produce from them.
+        the values with the same order, only one may be an input, an output or a value with ``is_variable``.
+        Further outputs are left out, with the values that transposes produce from them.
         Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])

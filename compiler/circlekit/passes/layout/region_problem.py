@@ -61,8 +61,8 @@ def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
     """Return producer and consumers of ``tensor``, each as a number.
 
     A variable has its own number.  Any other operator, an input or an output of the graph is bound to a
-    side, and has the number ``~side``, which is negative.  No consumers are operators that accept all
-    sides, and the transposes and reshapes between the values of the tensor (``tensor.moves``).
+    side, and has the number ``~side``, which is negative.  Two kinds of users are left out: operators that
+    accept all sides, and the transposes and reshapes between the values of the tensor (``tensor.moves``).
     """
     op = tensor.root.producer
     variable = None if op is None else finder.variables.get(op)

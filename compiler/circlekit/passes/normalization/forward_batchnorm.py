@@ -128,9 +128,9 @@ def _repeated(c: Array, x: Value, y: Value) -> Array | None:
     ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Example: for
     x [1,2,3], y [1,6] and c = [p,q,r,p,q,r], return [p,q,r].
 
-    Return None also if this may combine an element of ``y`` with the number of another channel, because ``c``
-    is broadcast.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but
-    ``c`` has one number for the row.
+    Return None also if the broadcast of ``c`` may combine an element of ``y`` with the number of another
+    channel.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but ``c``
+    has one number for the row.
     """
     channels = x.shape[-1] if x.shape else None
     if not channels or not c.size or c.size % channels:
@@ -197,8 +197,8 @@ class _Offset(_Product):
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  An
-    offset moves if one of them does.
+    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  For an
+    offset, one of the two is enough.
     """
 
     name = "forward_batchnorm_over_add"

@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether the numbers of ``c`` may be along another axis than the last if a Transpose stands
-    between the linear operator and ``y``.
+    ``any_axis``: whether the numbers of ``c`` may be along any axis, not only the last, where a Transpose
+    stands between the linear operator and ``y``.
     """
 
     is_offset: ClassVar[bool] = True
@@ -79,10 +79,10 @@ class _DifferenceFromConstant(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), for a constant c after a layer.
+    """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), if y comes from a layer.
 
-    A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and variance.
-    When only sums and products are left, the fuse passes absorb one after the other, in any order.
+    c is a constant.  A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean
+    and variance.  Later passes fold only sums and products into a layer, one after the other.
     """
 
     name = "normalize_batchnorm"

@@ -31,8 +31,8 @@ SMALL_EPSILON = 1e-5
 """The largest epsilon e in (x - mean) / (d + e) that the pass accepts if it is requested by name.
 
 (d + e)^2 = d^2 + 2 e d + e^2, but INSTANCE_NORM can add only a constant to the variance d^2.  The pass takes
-2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  The relative error of the quotient is about 15 e or
-less for d from 0.1 to 10, larger for a smaller d above 0, and 0 if d is 0.
+2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  For d from 0.1 to 10, the relative error of the
+quotient is about 15 e or less.  For a smaller d above 0 it is larger.  If d is 0, the quotient stays 0.
 """
 
 

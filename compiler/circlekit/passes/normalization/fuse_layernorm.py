@@ -115,7 +115,7 @@ OTHER_FORMS_OF_D = _LayerNorm.members(
 
 
 class _GammaLast(Rewrite):
-    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and f = r * gamma as large as x."""
+    """x * (r * gamma)  ==  (x * r) * gamma, if r * gamma has the shape of x, and r has fewer elements."""
 
     before = """
         r = Rsqrt(a)

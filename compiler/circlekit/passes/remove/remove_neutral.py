@@ -61,9 +61,9 @@ class _OneChoice(Rewrite):
 class RemoveIdentity(Rules):
     """Remove operators that return their operand.
 
-    These are SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always chooses the
-    same operand, BROADCAST_TO and TILE to the same shape, and custom operators without effect that training
-    has left (Identity, StopGradient, ...).
+    Builtin operators: SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always
+    chooses the same operand, BROADCAST_TO and TILE to the same shape.
+    Custom operators: those without effect that training has left (Identity, StopGradient, ...).
     """
 
     name = "remove_identity"

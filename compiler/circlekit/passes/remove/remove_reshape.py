@@ -95,9 +95,9 @@ MAX_RANK = 4
 class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  If u
-    (or v) is a constant instead, w is this constant with the batch dimensions of b (or a), or with batch
-    dimensions of 1 if the constant is a single matrix.
+    a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.
+    u or v may be a constant instead.  In the new product, the constant w takes its place: the same matrices
+    with the batch dimensions of the other operand, a or b.  A single matrix gets batch dimensions of 1.
     """
 
     before = """
@@ -124,8 +124,8 @@ class _BatchReshaped(Rewrite):
 def _batch_refusal(old: Value, new: Value) -> str | None:
     """Return why the Reshape from ``old`` to ``new`` cannot move behind the product, else None.
 
-    It cannot if the rank of ``old`` is not 2 to MAX_RANK, or if other than batch dimensions change.
-    Raise ModelError if a shape is not static; the pass then reports this message as its refusal.
+    The rank of ``old`` must be from 2 to MAX_RANK, and the Reshape may change only batch dimensions.
+    Raise ModelError if a shape is not static; the pass then reports the message of the error as its refusal.
     """
     a, b = old.static_shape, new.static_shape
     if not 2 <= len(a) <= MAX_RANK:
@@ -157,7 +157,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """Refuse a constant with other users, or with batch dimensions that differ from the other operand's.
+        """Refuse a constant with several uses, or with other batch dimensions than the other operand.
 
         A constant that is a single matrix fits any batch dimensions.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take all elements, and padding of width 0 or that a slice cuts off again."""
+"""Remove slices and splits that take all elements, padding of width 0, and padding that a slice cuts off."""
 
 from __future__ import annotations
 

@@ -124,12 +124,15 @@ TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("A
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change if the operators do not return that operand.  An operator stays if it has several results, a
-    result but no first operand, or a result of another dtype or shape than the operand.  It also stays if the
-    result is an output whose place the operand cannot take.
-    ``found``: those of the given names that an operator had in this run or an earlier one.
-    Raise RewriteError for a name that is not in ``found`` after a run, unless refusals are recorded
-    (--explain).
+    Values change if the operators compute something else than their first operand.  An operator with a result
+    stays in these cases:
+
+    - It has several results, or no first operand.
+    - The dtype or the shape of the result differs from that of the first operand.
+    - The result is an output of the graph, and the first operand cannot take its place.
+
+    ``found``: the given names that an operator had in this run or an earlier one.  After a run, raise
+    RewriteError for a given name that is not in ``found``; with --explain, raise nothing.
     """
 
     name = "remove_nodes_of"

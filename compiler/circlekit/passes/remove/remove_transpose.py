@@ -19,9 +19,9 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class Factor(NamedTuple):
     """A factor of an original dimension, as a dimension of 6 may be split into factors 2 and 3.
 
-    ``place``: the index of the dimension; then, for each split that led to this factor, 0 if the factor is in
-    the outer part and 1 if it is in the inner part.  If the places of all factors ascend, from the first axis
-    to the last, the elements are in their original order.
+    ``place``: first the index of the dimension; then one number for each split that led to this factor: 0 for
+    the outer part of the split, 1 for the inner part.  If the places of all factors ascend, from the first
+    axis to the last, the elements are in their original order.
     """
 
     size: int
