@@ -31,7 +31,7 @@ T = TypeVar("T")
 TRIES = 400
 
 SHAPES = ([1, 4, 4, 4], [1, 4, 4, 4], [2, 3, 4], [2, 4], [1, 1, 4, 4], [4, 2, 1, 4])
-"""For data of which a picture says nothing."""
+"""Shapes of data for which the picture gives no shape."""
 
 VECTORS: dict[str, list[list[Any]]] = {
     "axis": [[1, 2], [-1], [1], [2], [0], [3], [2, 3]],
@@ -71,10 +71,10 @@ PLACES: dict[str, list[Any]] = {
     "to": [1, 4, 4, 4, 1],
     "back": [1, 4, 4, 4],
 }
-"""What integer constants of these names are."""
+"""The elements of integer constants with these names."""
 
 COMMON = (0.0, 1.0, None)
-"""What other constants are filled with; None stands for random numbers."""
+"""The numbers with which other constants are filled; None stands for random numbers."""
 
 BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
 """The operator that computes the data that a picture begins with; None: that data is an input."""
@@ -228,8 +228,7 @@ class _Maker:
         """Return a constant of whole numbers for the operand ``operand``, called ``name`` in the picture.
 
         Permutations, paddings and parameters of slices fit the rank of the data where VECTORS has such
-        constants.
-        Two of three times it is the constant that an earlier operand of this kind got.
+        constants.  With a probability of 2/3, the constant is that of an earlier operand of this kind.
         """
         key = ALSO.get(operand, operand)
         known = VECTORS.get(key) or VECTORS["axis"]

@@ -44,7 +44,8 @@ class OrderChannels(GraphPass):
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
-    Neither the bytes moved nor the number of operators increases.
+    The number of operators and the bytes that they move do not increase; each copied run counts as RUN_BYTES
+    more bytes (steps.py).
     """
 
     name = "order_channels"

@@ -87,7 +87,10 @@ class RegionFinder:
     # -- transposes ----------------------------------------------------------------------------
 
     def is_pure_move(self, op: Op | None) -> bool:
-        """Return whether operand and result differ only in the order of axes, and both can be transposed."""
+        """Return whether ``op`` does nothing but transpose, by one of ``perms``, a value that can have a side.
+
+        Operand and result must be movable: no variables, and without blockwise quantization.
+        """
         if not isinstance(op, Transpose | Reshape):
             return False
         perms, source, result = self.perms_of(op), op.input, op.output
@@ -110,7 +113,10 @@ class RegionFinder:
         return [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
 
     def has_side(self, value: Value) -> bool:
-        """Return whether ``value`` can have a side: it is not constant, and some permutation changes it."""
+        """Return whether ``value`` can have a side.
+
+        It has the rank of ``perms``, is not constant, and at least one of ``perms`` changes it.
+        """
         shape = value.shape
         if value.is_const or shape is None or len(shape) != self.rank:
             return False
