@@ -113,7 +113,7 @@ def test_no_movement_if_one_value_is_of_another_kind(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_movement_if_a_parameter_is_not_constant(call: str) -> None:
-    """Where the shape of the result determines the movement, ``movement_of`` may still return the same maps."""
+    """If the shape of the result determines the movement, ``movement_of`` may still return the same maps."""
     known = movement_of(op_of(call))
     assert known is not None
     for value in op_of(call).inputs:

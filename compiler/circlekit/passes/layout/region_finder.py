@@ -87,7 +87,7 @@ class RegionFinder:
     # -- transposes ----------------------------------------------------------------------------
 
     def is_pure_move(self, op: Op | None) -> bool:
-        """Return whether ``op`` does nothing but transpose, by one of ``perms``, a value that can have a side.
+        """Return whether ``op`` only transposes, by one of ``perms``, a value that can have a side.
 
         Operand and result must be movable: no variables, and without blockwise quantization.
         """
