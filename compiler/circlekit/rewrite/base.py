@@ -105,13 +105,13 @@ class TargetRules:
     ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
     The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.
-    ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
-    operators that the target cannot run.
+    ``is_default``: whether the user named no target, so that this is the default one.  Then passes with
+    ``makes_special_forms`` may make operators that the target cannot run.
     ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
     current run of a pass.
     ``barred``: {(name of a pass, name of the first result of an operator): why the pass must not rewrite it}.
-    An earlier run of the pass rewrote the operator, made an operator that the target does not take, and was
-    undone.  "" as the second name stands for all operators.
+    The reason is that an earlier run of the pass rewrote the operator, made an operator that the target does
+    not take, and was undone.  "" as the second name stands for all operators.
     ``snapshot``: the state of the model before the current run of a pass, to undo the run.
     ``run_bytes``: the fixed cost of copying one run of contiguous elements: the number of bytes that could be
     copied in the same time.
@@ -148,7 +148,7 @@ class Context:
     ``format``: the format in which the model will be written; passes create only operators that it has.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
     ``refusals``: the list of recorded near misses; None: none are recorded.
-    ``partial_matches``: whether to record operators that match too little of a picture for a near miss, too.
+    ``partial_matches``: whether to record also operators that match too little of a picture for a near miss.
     In such a run, all refusals are marked as partial.
     ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
     ``settings``: {name of a pass option: the user's value}.

@@ -87,7 +87,7 @@ class Builder:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
-        """Return the attributes of the operator of ``node``; the others have their defaults.
+        """Return the attributes that ``node`` gives or copies; all others get their defaults.
 
         ``like`` copies the attributes of a matched operator.  Attributes that the picture gives replace them.
         """

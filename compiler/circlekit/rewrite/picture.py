@@ -11,9 +11,9 @@ the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Example
                                 Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, to which the name ``a`` is given;  {act: RELU|RELU6} one of these
-    {like y}                    in ``after``: copy the attributes that this node has, but does not give, from
-                                the operator that produces ``y`` in ``before``; a node Relu|Relu6 of
-                                ``after`` becomes an operator of the class of that operator
+    {like y}                    in ``after``: copy the attributes of the operator that produces ``y`` in
+                                ``before``, if this node has them and gives no other value; a node
+                                Relu|Relu6 of ``after`` becomes an operator of that operator's class
     Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
 
 ``after`` says exactly what is created: one operator (or ``like``), one value of each attribute, and operands

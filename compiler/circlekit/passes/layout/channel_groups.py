@@ -69,7 +69,7 @@ def _channelwise(op: Op) -> Channelwise | None:
     The index map of ``op`` gives the source position of each result element: ``offset`` plus the sum of digit
     * stride over the factors (extent, stride), where each digit is from 0 to extent - 1.  For example, the
     transpose of [2, 3, C] to [3, 2, C] has the factors (3, C), (2, 3 * C), (C, 1).
-    The functions below, registered for classes of operators, take the place of this one.
+    For the classes of operators that are registered below, other functions replace this one.
     """
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:

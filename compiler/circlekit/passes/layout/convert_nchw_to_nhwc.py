@@ -157,7 +157,7 @@ class ConvertNchwToNhwc(GraphPass):
         return sum(record.changes for record in records) + super().run(model, context)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if graph in self.done:  # else it would convert again what another pass undoes to save bytes
+        if graph in self.done:  # a second run would convert again what another pass undid to save bytes
             return 0
         self.done.add(graph)
         finder, regions = nhwc_regions(graph)

@@ -16,7 +16,7 @@ from circlekit.passes.layout.permuted_op import changes_of
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
 NAMED_ENDS = 2
-"""The largest number of operators that a sentence names at one end of a chain; it only counts the others."""
+"""The largest number of operators that a sentence names at one end of a chain; the others are counted."""
 
 
 def route_of(graph: Graph, last: Op) -> str:

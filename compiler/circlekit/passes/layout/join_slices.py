@@ -106,10 +106,7 @@ def _part_of(op: Op) -> _Part | None:
 
 
 def _obstacle(parts: Sequence[_Part]) -> str | None:
-    """Return why ``parts`` are not the whole sliced value, each index once; None if they are.
-
-    ``parts``: sorted by their start.
-    """
+    """Return a sentence unless ``parts``, sorted by ``start``, take each index of the axis exactly once."""
     source, axis = parts[0].op.inputs[0], parts[0].axis
     assert source is not None  # the operand of a slice
     expected, dim = 0, dims_of(source)[axis]

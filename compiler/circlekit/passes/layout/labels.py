@@ -12,7 +12,8 @@ C the choices of the consumers that read a copy, and let the copy cost w.  A cop
 w [P = 0 and max C = 1]:  it is made if the producer chooses 0 and some consumer chooses 1.  A copy for a low
 label costs  w [P = 1 and min C = 0].  Here [...] is 1 if the condition holds, else 0.  These costs (energies)
 are submodular, so a minimum cut finds the best choices.  A node on the source's side stands for choice 0, a
-node on the sink's side for choice 1.  Each copy gets an auxiliary node for max C or min C.
+node on the sink's side for choice 1.  A copy that several variables may read has an auxiliary node, which
+stands for max C or min C.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
 With two labels one step finds the lowest cost.  With more labels, steps repeat until none lowers the cost.

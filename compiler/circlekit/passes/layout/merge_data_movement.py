@@ -90,8 +90,8 @@ class _Way(NamedTuple):
     ``new``: the cost of the way.  ``_Chain.ways`` ignores legalization (the replacement of operators that the
     target lacks); ``cheapest`` then sets the cost after legalization.
     ``old``: the cost, after legalization, of the operators that the way replaces.
-    ``is_simpler``: whether the way costs less if legalization is ignored for the new and the old operators;
-    this decides if ``new`` equals ``old``.
+    ``is_simpler``: whether the way costs less if legalization is ignored for the new and the old operators.
+    Where ``new`` equals ``old``, this decides whether the way pays.
     ``origin``: the sources of the chain, its index map and its operators.
     ``join``: the operator that joins the sources; None if there is only one.
     ``steps``: the operators after the join.
@@ -218,7 +218,7 @@ class _Chain:
     def obstacle(self) -> str:
         """Return why no other operators are cheaper.
 
-        If they would be cheaper without the other users of some operator, name one of these users.
+        The reason may be that operators outside the chain use a value inside it; then name one of them.
         """
         blocked = next(self.ways(keep_used=False), None)
         if blocked is None:

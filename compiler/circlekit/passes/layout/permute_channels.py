@@ -29,8 +29,8 @@ from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.passes.support.axes import taken
 
 MAX_DIGITS = 4
-"""An index map splits the channel number into digits.  Up to this many digits, all their orders are tried;
-with more digits, none is."""
+"""An index map splits the channel number into digits.  With up to this many digits, all orders of the digits
+are tried; with more digits, no order is tried."""
 
 
 def weights_of(op: Op | None) -> Value | None:
@@ -99,7 +99,8 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
 
     ``index_map``: the map from the source of a data movement to ``result``.
     ``rest``: the map to ``result`` with its channels in this order.
-    Nothing is yielded unless the only use of ``result`` is as the input of a layer.
+    Nothing is yielded unless the only use of ``result`` is as the input of a layer whose weights no other
+    operator uses.
     """
     if not has_known_channels(result):
         return

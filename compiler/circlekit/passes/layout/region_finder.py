@@ -273,9 +273,9 @@ class RegionFinder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> list[Value]:
-        """Add ``op``, which has a value on ``side``, to ``region`` as a variable, or record why it is none.
+        """Add ``op``, which has a value on ``side``, to ``region`` as a variable if ``op`` can be one.
 
-        Return its operands and results that now get ``side``.
+        Otherwise record in ``fixed`` why not.  Return the operands and results of ``op`` that get ``side``.
         """
         if op in self.variables or op in self.fixed:
             return []
@@ -293,8 +293,8 @@ class RegionFinder:
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
         """Return the indices of the operands that are permuted with ``op``, and its data.
 
-        The data are the values among these operands and the results that can have a side.  ``side``: the side
-        on which ``op`` works.  If ``op`` can work on no other side, return why as a sentence.
+        The data are those of these operands, and of the results, that can have a side.  ``side``: the side on
+        which ``op`` works.  If ``op`` must stay on this side, return why as a sentence.
         """
         kind = type(op).__name__
         is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)

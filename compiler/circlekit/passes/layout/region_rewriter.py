@@ -63,8 +63,8 @@ class Constants:
 class _Copy:
     """``value``: a tensor as it is on ``side``.  ``users``: the operators that will read ``value``.
 
-    ``mover``: the move that makes ``value`` from the value of the copy ``base``.  Both are None for the
-    original, which the producer of the tensor makes.
+    ``mover``: the move that makes ``value`` from the value of the copy ``base``.  For the original, which the
+    producer of the tensor makes, ``mover`` and ``base`` are None.
     """
 
     side: int

@@ -36,8 +36,8 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     """Return which parts of the operands are needed for the indices ``taken`` of the result along ``axis``.
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
-    Return None if an index of the result needs other indices of the operands than this index.  Return None
-    also if this is not known, for example because the rank of an operand is unknown.
+    Return None if ``op`` mixes indices along ``axis``, or if it is not known whether it does, for example
+    because the rank of an operand is unknown.
     """
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
