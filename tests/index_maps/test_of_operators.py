@@ -79,7 +79,7 @@ def test_the_maps_copy_what_the_kernel_copies(call: str) -> None:
 
 
 def changed(call: str) -> Iterator[tuple[str, Op]]:
-    """Yield the operator with one value of another type: none of these is a known copy of elements.
+    """Yield what differs, and the operator with one value of another type, which is no known copy.
 
     For ``channels`` (a scale for each) and ``empty``, all values get the other type.
     """

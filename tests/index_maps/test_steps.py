@@ -111,7 +111,7 @@ def factorizations(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("size", [12, 16])
 def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
-    """A factor spans the strides ``low`` to ``high``.  At no stride of an axis in between can it be cut."""
+    """A factor spans the strides ``low`` to ``high``; no axis in between has a stride at which to cut it."""
     shapes = factorizations(size)
     for shape, axes in product(shapes, repeat=2):
         for perm in permutations(range(len(shape))):
@@ -127,7 +127,7 @@ def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
 
 
 def test_axes_of_a_plan_are_those_that_it_needs() -> None:
-    """A permutation for which neither the shape of the source nor that of the result has the axes."""
+    """A permutation of axes that neither the shape of the source nor that of the result has."""
     index_map = IndexMap.transposed((4, 3, 4), (2, 0, 1))
     plan = plans_for(index_map, (4, 12), (2, 24), 32)[0]
     assert plan == (Reshaped((12, 4)), Transposed((12, 4), (1, 0)), Reshaped((2, 24)))

@@ -64,7 +64,7 @@ def holds_for_all(index_map: IndexMap) -> bool:
 
     - Each extent, and the magnitude of each stride, is a multiple of the prime or at most half the prime.
     - No extent with the stride 0 is a multiple of the prime: the number of repetitions is known.
-    - The offset is a multiple of the prime (0 included) plus a number from 0 to half the prime.
+    - The offset is a multiple of the prime (0 included) plus a number from 0 to below half the prime.
     """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:

@@ -150,9 +150,9 @@ def _cut(factors: Sequence[Factor], strides: Sequence[int], shape: Shape) -> lis
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     """Return the plan of a TRANSPOSE with one axis per factor, and perhaps axes of dimension 1.
 
-    The TRANSPOSE reads ``shape`` as it is if its axes, without those of dimension 1, are the factors.
-    Otherwise, a RESHAPE before the TRANSPOSE makes these axes, and the axes of dimension 1 that ``result``
-    has.  If the TRANSPOSE does not give the shape ``result``, a RESHAPE follows.
+    If the axes of ``shape``, without those of dimension 1, are the factors, the TRANSPOSE reads this shape.
+    Otherwise, a RESHAPE before the TRANSPOSE makes one axis per factor, and the axes of dimension 1 that
+    ``result`` needs.  If the TRANSPOSE does not give the shape ``result``, a RESHAPE follows.
     From [1, 2, 3] to [3, 1, 2], for example, (extent 3, stride 1) and (extent 2, stride 3) give one TRANSPOSE
     with the permutation (2, 0, 1).
     """

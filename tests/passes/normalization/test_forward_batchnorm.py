@@ -167,7 +167,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("call", VIEWS)
 def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> None:
-    """Try factors of all SHAPES that broadcast; the test counts the factors that each channel gets."""
+    """Try factors of all SHAPES that broadcast; they may move only if each channel gets a single number."""
     moved = 0
     for shape in SHAPES:
         for kind in ("one", "period 4", "period 2", "different"):

@@ -57,7 +57,7 @@ class Cost(NamedTuple):
     def improves_on(self, other: Cost) -> bool:
         """Return whether this cost is lower than ``other``.
 
-        It is lower if bytes or moves are fewer and neither are more.  If bytes and moves are equal, it is
+        It is lower if one of bytes and moves is lower, and the other is not higher.  If both are equal, it is
         lower if the moves are later.
         """
         if self[:2] == other[:2]:

@@ -148,7 +148,7 @@ class EpsilonAddedToDeviation(InstanceNorm):
 
 
 def channels_of(x: Value) -> int | None:
-    """Return the number of channels of ``x``, which is NHWC or NCW as INSTANCE_NORM takes it, or None."""
+    """Return the number of channels of ``x``, NCW if its rank is 3, else NHWC; None if it is unknown."""
     return None if x.shape is None else x.shape[1 if x.rank == 3 else -1]
 
 

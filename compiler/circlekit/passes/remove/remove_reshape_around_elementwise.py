@@ -80,7 +80,10 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """Return the operands of ``op`` that are not constant; None if all are or ``op`` is not elementwise."""
+    """Return the operands of an elementwise ``op`` that are not constant; None if all are constant.
+
+    Return None for any other ``op``.
+    """
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
