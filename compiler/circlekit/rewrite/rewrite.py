@@ -65,8 +65,10 @@ class Rewrite(GraphPass):
     A picture is a small graph as text; its last operator is the root, results of the others are interior.
     The parameters of ``constants`` and of the conditions are names in ``before``.  They receive:
 
-    - an operand marked ``const``: its array;  any other operand or result: its Value;  if absent: None;
-    - a capital letter: the size of this dimension;  a name of an attribute value: this value;
+    - an operand marked ``const``: its array, or None if it is absent;
+    - any other operand or result: its Value, or None if it is absent;
+    - a capital letter: the size of this dimension;
+    - a name of an attribute value: this value;
     - ``match``: the Match.
 
     ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array (the data of
