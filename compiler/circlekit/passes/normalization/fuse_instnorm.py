@@ -54,7 +54,7 @@ class InstanceNorm(Rewrite):
     # With Reshapes, $first and $last are the Reshapes from x to s and back, $x is s, and $z is y.
     # Without, $first is empty, $last has the attributes of the last operator, $x is x, and $z is z.
     # Example: SQUARES[1] and QUOTIENTS[1] give, after the two means of x,
-    #     e = Sub(x, m2)  q = Square(e)  v = Mean(q)  d = Sub(x, m)  a = Add(v, eps)  r = Sqrt(a)  z = Div(d, r)
+    # e = Sub(x, m2)  q = Square(e)  v = Mean(q)  d = Sub(x, m)  a = Add(v, eps)  r = Sqrt(a)  z = Div(d, r)
     before = """
         $first
         m = Mean($x: f32, axes: const)      {keep_dims: true}
