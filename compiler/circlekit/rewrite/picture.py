@@ -137,8 +137,8 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
 
     ``label``: begins the message of an error.
     ``variables``: the names that ``before`` gives to attribute values; ``after`` may use them as values.
-    ``free``: whether the picture is an ``after``.  It may then use ``like``.  Lower-case words that are not in
-    ``variables`` then stand for attribute values that the pass computes.
+    ``free``: whether the picture is an ``after``.  Then it may use ``like``, and lower-case words outside of
+    ``variables`` stand for attribute values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":

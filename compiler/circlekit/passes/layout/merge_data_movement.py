@@ -33,8 +33,8 @@ class MergeDataMovement(GraphPass):
     """Replace reshapes, transposes, slices, joins and others by operators that are fewer or move fewer bytes.
 
     A chain of such operators is one index map.  The pass writes this map as the cheapest operators that the
-    target runs.  The number of operators and the bytes that they move do not increase; each run that a join
-    copies counts as RUN_BYTES more bytes (steps.py).
+    target runs.  The number of operators and the bytes that they move do not increase.  A fixed cost of each
+    run of contiguous elements that a join copies counts as bytes.
     """
 
     name = "merge_data_movement"

@@ -44,8 +44,8 @@ class OrderChannels(GraphPass):
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
-    The number of operators and the bytes that they move do not increase; each copied run counts as RUN_BYTES
-    more bytes (steps.py).
+    The number of operators and the bytes that they move do not increase.  A fixed cost of each run of
+    contiguous elements counts as bytes.
     """
 
     name = "order_channels"

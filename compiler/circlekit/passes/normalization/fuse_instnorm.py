@@ -39,10 +39,11 @@ quotient is about 15 e or less.  For a smaller d above 0 it is larger.  If d is 
 class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
-    The forms further down in this file use these letters.  ``m``, ``m2``: the means, often the same value.
+    All forms use these letters.  ``m``, ``m2``: the means, often the same value.
     ``d``, ``e``: the differences x - mean.  ``q``: their squares.  ``v``: the variance.  ``a``: v + epsilon.
     ``r``: the divisor, or its reciprocal.  ``g``, ``b``: gamma and beta, if present.  ``f``: gamma * r.
     ``n``: the quotient.  Other letters are intermediate results.
+
     Some exporters reshape x of [N,H,W,C] to ``s`` of [N,H,W,C,1], normalize s to ``y``, and reshape y back.
     ``max_epsilon``: the largest epsilon that is accepted.
     """

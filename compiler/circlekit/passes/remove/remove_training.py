@@ -131,8 +131,8 @@ class RemoveNodesOf(Pass):
     - The dtype or the shape of the result differs from that of the first operand.
     - The result is an output of the graph, and the first operand cannot take its place.
 
-    ``found``: the given names that an operator had in this run or an earlier one.  After a run, raise
-    RewriteError for a given name that is not in ``found``; with --explain, raise nothing.
+    Raise RewriteError at the end of a run for a given name that no operator had in this run or an earlier
+    one; with --explain, raise nothing.  ``found``: the given names that an operator had so far.
     """
 
     name = "remove_nodes_of"
