@@ -69,6 +69,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def known_channels(self, match: Match) -> str | None:
+        """``x`` is [N,H,W,C] or [N,C,W] with a known C; ``s``, if present, is [N,H,W,C,1]."""
         x, s = match.value("x"), match.values.get("s")
         if x.rank not in (3, 4) or channels_of(x) is None:
             shape = format_shape(x.shape)
@@ -79,6 +80,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def means_over_the_image(self, match: Match) -> str | None:
+        """All means are over the image: the axes H and W, or W alone."""
         x = match.value("x")
         inner = match.values.get("s") or x
         expected = [2] if x.rank == 3 else [1, 2]
@@ -90,6 +92,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def parameters_per_channel(self, match: Match) -> str | None:
+        """If present, gamma and beta have one number, or one for each channel."""
         x = match.value("x")
         # the axis of the channels in the normalized value: -1 in [N,H,W,C], -2 in [N,C,W] and [N,H,W,C,1]
         axis = -1 if x.rank == 4 and "s" not in match.values else -2
@@ -104,6 +107,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def epsilon_fits(self, match: Match) -> str | None:
+        """Epsilon is not negative, not too large, and has the same effect in INSTANCE_NORM."""
         eps = match.value("eps")
         epsilon = float(eps.array().reshape(-1)[0])
         if epsilon and not np.float32(self.added_to_variance(epsilon)):

@@ -29,6 +29,7 @@ class _Reshaped(Rewrite):
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        """``x``, ``y`` and ``z`` have the same quantization parameters."""
         return same_quantization(x, y, z)
 
 
@@ -48,6 +49,7 @@ class SameShapeReshape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
 
     @condition
     def one_shape(self, x: Value, y: Value) -> str | None:
+        """``y`` has the shape of ``x``."""
         return same_shape(x, y)
 
 
@@ -111,6 +113,7 @@ class _BatchReshaped(Rewrite):
 
     @condition
     def only_the_batch(self, match: Match, z: Value) -> str | None:
+        """The Reshapes change only batch dimensions, and all shapes are static."""
         pairs = [(match.values.get(o), match.values.get(n)) for o, n in (("a", "u"), ("b", "v"))]
         reshaped = [(old, new) for old, new in pairs if old is not None and new is not None]
         refusals = (s for old, new in reshaped if (s := _batch_refusal(old, new)) is not None)
@@ -144,6 +147,7 @@ class _BothReshaped(
 
     @condition
     def equal_batches(self, a: Value, b: Value, u: Value, v: Value) -> str | None:
+        """``a`` and ``b`` have the same batch dimensions; so have ``u`` and ``v``."""
         for left, right in ((a, b), (u, v)):
             first, second = left.static_shape[:-2], right.static_shape[:-2]
             if first != second:
@@ -157,7 +161,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """Refuse a constant with several uses, or with other batch dimensions than the other operand.
+        """The constant has no other use, and has the batch dimensions of the other operand.
 
         A constant that is a single matrix fits any batch dimensions.
         """

@@ -34,6 +34,7 @@ class _Masked(Rewrite):
 
     @condition
     def keeps_the_mean(self, rate: Array, factor: Array) -> str | None:
+        """``factor`` is 1 / (1 - ``rate``)."""
         return mean_refusal(1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0]))
 
 
@@ -53,6 +54,7 @@ class _Floored(Rewrite):
 
     @condition
     def keeps_the_mean(self, match: Match, keep: Array, factor: Array) -> str | None:
+        """``x`` is scaled by 1 / ``keep``."""
         scale = float(factor.reshape(-1)[0])
         if isinstance(match.ops["s"], Div):
             scale = 1 / (scale or np.nan)
@@ -110,6 +112,7 @@ class RemoveGatherGuard(Rewrite):
 
     @condition
     def counts_the_rows(self, match: Match, p: Value, axis: int) -> str | None:
+        """``n`` and ``n2`` are the number of rows of ``p``."""
         rows = p.known_shape[normalized_axis(axis, p.known_rank)]
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:

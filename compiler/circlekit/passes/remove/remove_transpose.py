@@ -91,6 +91,7 @@ class _OneReshape(Rewrite):
 
     @condition
     def keeps_the_order(self, match: Match) -> str | None:
+        """The elements keep their order, and all values have the same quantization parameters."""
         nodes = self.definition().before.nodes
         values = [match.value(name) for name in ("x", *(node.results[0] for node in nodes))]
         if 0 in values[0].static_shape:
@@ -152,6 +153,7 @@ class Merge(Rewrite):
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        """``x``, ``y`` and ``z`` have the same quantization parameters."""
         return same_quantization(x, y, z)
 
     def constants(self, first: Array, second: Array) -> dict[str, Array]:
