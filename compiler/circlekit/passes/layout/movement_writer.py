@@ -109,6 +109,6 @@ class MovementWriter:
 
 
 def drop(ops: Sequence[Op]) -> None:
-    """Remove all operands of the new operators ``ops``, which are not needed: then they are no users."""
+    """Disconnect the new operators ``ops``, which are not needed, from their operands."""
     for op in reversed(ops):
         op.drop_inputs()
