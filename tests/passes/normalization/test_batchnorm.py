@@ -190,6 +190,7 @@ def test_a_factor_or_an_offset_of_a_shared_result_is_refused(kind: str) -> None:
 
 
 def dense(rest: str, bias: str = "none", more: str = "", result: str = "%z", kind: str = "const") -> str:
+    """Return a fully connected layer %y of %x, then the lines ``rest`` and ``more``."""
     weights = "%w = const f32[3,4] gaussian(0, 1)" if kind == "const" else "%w = Neg(%free)"
     return f"""graph main(%x: f32[2,5,4], %free: f32[3,4], %dyn: f32[3]) -> {result} {{
       {BIAS}

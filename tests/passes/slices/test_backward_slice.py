@@ -145,6 +145,7 @@ MOVED = {
 
 
 def model(body: str, outputs: str = "%y") -> str:
+    """Return a graph of the lines ``body``, which may read %x, %z, %o, %u and the constants %w, %b, %f."""
     return f"""graph main(%x: f32[2,4,5], %z: f32[2,5,7], %o: f32[2,4,5], %u: f32[1,3,3,3]) -> {outputs} {{
                  %w = const f32[6,5] gaussian(0, 1)
                  %b = const f32[6] gaussian(0, 1)
