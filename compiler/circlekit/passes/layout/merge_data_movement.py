@@ -41,7 +41,7 @@ class MergeDataMovement(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        # A chain may pass through a Split.  A chain that ends behind the Split is longer than one that ends
+        # A chain may pass through a Split.  A chain that ends after the Split is longer than one that ends
         # at the Split, so operators with several results come last.
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
         ends = [result for op in ops for result in _only_result(graph, op)]

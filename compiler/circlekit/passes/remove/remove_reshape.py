@@ -125,7 +125,7 @@ class _BatchReshaped(Rewrite):
 
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
-    """Return why the Reshape from ``old`` to ``new`` cannot move behind the product, else None.
+    """Return why the Reshape from ``old`` to ``new`` cannot move after the product; None if it can.
 
     The rank of ``old`` must be from 2 to MAX_RANK, and the Reshape may change only batch dimensions.
     Raise ModelError if a shape is not static; the pass then reports the message of the error as its refusal.
