@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: the slices are not all 4 indices of axis 1, each once
+# Refused: %x: the slices do not take each of the 4 indices of axis 1 exactly once
 
 graph main(%x: f32[3,4]) -> %a, %b {
   %q = Slice(%x, [0, 0], [3, 2])
@@ -11,5 +11,5 @@ graph main(%x: f32[3,4]) -> %a, %b {
 rules {
   passes(join_slices)
   unchanged()
-  refused("%x: the slices are not all 4 indices of axis 1, each once")
+  refused("%x: the slices do not take each of the 4 indices of axis 1 exactly once")
 }

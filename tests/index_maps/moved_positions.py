@@ -25,7 +25,7 @@ def positions(shape: tuple[int, ...]) -> Array:
 
 
 def results_of(op: Op, array: Array) -> list[Array]:
-    """Run the kernel of ``op`` with ``array`` in place of the operand without data, which is moved."""
+    """Run the kernel of ``op`` with ``array`` in place of the moved operand, which has no data."""
     found = op.kernel(*(array if v is not None and v.data is None else v and v.data for v in op.inputs))
     return list(found) if isinstance(found, tuple) else [found]
 

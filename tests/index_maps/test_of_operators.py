@@ -79,7 +79,7 @@ def test_the_maps_copy_what_the_kernel_copies(call: str) -> None:
 
 
 def changed(call: str) -> Iterator[tuple[str, Op]]:
-    """Yield the operator with one value of another type: none of these is a known copy of elements.
+    """Yield what differs, and the operator with one value of another type, which is no known copy.
 
     For ``channels`` (a scale for each) and ``empty``, all values get the other type.
     """
@@ -113,7 +113,7 @@ def test_no_movement_if_one_value_is_of_another_kind(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_no_movement_if_a_parameter_is_not_constant(call: str) -> None:
-    """A movement may be left if the shape of the result determines it; then its maps are the known ones."""
+    """If the shape of the result determines the movement, ``movement_of`` may still return the same maps."""
     known = movement_of(op_of(call))
     assert known is not None
     for value in op_of(call).inputs:
@@ -162,7 +162,7 @@ def test_other_forms_have_no_movement(call: str) -> None:
     ],
 )
 def test_no_movement_if_the_shape_rule_refuses_the_operator(call: str, result: str) -> None:
-    """The text states the type of the result, as a file does, so the shape rule is not asked before."""
+    """The text states the type of the result, as a file does, so only ``movement_of`` asks the shape rule."""
     text = f"graph main({INPUTS}) -> %y {{ %y = {call} : {TYPE.format(shape=result)} }}"
     assert movement_of(circlekit.parse(text).main.ops[0]) is None
 

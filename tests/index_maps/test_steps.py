@@ -94,7 +94,7 @@ def test_the_cost_of_a_join_is_what_it_copies_and_its_runs() -> None:
     for is_pack, axis, runs in ((True, 0, 2), (True, 3, 48), (False, 0, 2), (False, 2, 12)):
         cost = Join(is_pack, axis, ()).cost(sources)
         assert cost == MovementCost(2 * 24 * 4 + run_cost([(2, 3, 4)] * 2, axis), 1)
-        assert run_cost([(2, 3, 4)] * 2, axis) == runs * run_cost([()], 0)
+        assert run_cost([(2, 3, 4)] * 2, axis) == runs * run_cost([()], 0)  # of a single run
 
 
 def test_tensors_of_different_shapes_have_no_join() -> None:
@@ -111,7 +111,7 @@ def factorizations(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("size", [12, 16])
 def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
-    """A factor spans the strides ``low`` to ``high``.  No stride of an axis between them could divide it."""
+    """A factor spans the strides ``low`` to ``high``; no axis in between has a stride at which to cut it."""
     shapes = factorizations(size)
     for shape, axes in product(shapes, repeat=2):
         for perm in permutations(range(len(shape))):
@@ -127,7 +127,7 @@ def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
 
 
 def test_axes_of_a_plan_are_those_that_it_needs() -> None:
-    """A permutation for which neither the shape of the source nor that of the result has the axes."""
+    """A permutation of axes that neither the shape of the source nor that of the result has."""
     index_map = IndexMap.transposed((4, 3, 4), (2, 0, 1))
     plan = plans_for(index_map, (4, 12), (2, 24), 32)[0]
     assert plan == (Reshaped((12, 4)), Transposed((12, 4), (1, 0)), Reshaped((2, 24)))
@@ -212,7 +212,7 @@ def test_rows_on_two_axes_of_the_result_are_a_slice_if_they_are_evenly_spaced(
 @pytest.mark.parametrize("single", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize("cut", [range(3), range(1, 3), range(2)])
 def test_a_slice_drops_axes_of_one_index_itself(single: tuple[int, ...], cut: range) -> None:
-    """The result lacks all, some or none of these axes; one operator is enough for each."""
+    """The result lacks all, some or none of these axes; in each case one operator is enough."""
     shape = (3, 4, 5)
     ranges = [range(2, 3) if axis in single else cut for axis in range(3)]
     index_map = IndexMap.sliced(shape, ranges)

@@ -29,9 +29,10 @@ from circlekit.rewrite.rewrite import Rewrite
 T = TypeVar("T")
 
 TRIES = 400
+"""The largest number of models that are made for one picture."""
 
 SHAPES = ([1, 4, 4, 4], [1, 4, 4, 4], [2, 3, 4], [2, 4], [1, 1, 4, 4], [4, 2, 1, 4])
-"""For data of which a picture says nothing."""
+"""Shapes of data for which the picture gives no shape."""
 
 VECTORS: dict[str, list[list[Any]]] = {
     "axis": [[1, 2], [-1], [1], [2], [0], [3], [2, 3]],
@@ -71,10 +72,10 @@ PLACES: dict[str, list[Any]] = {
     "to": [1, 4, 4, 4, 1],
     "back": [1, 4, 4, 4],
 }
-"""What integer constants of these names are."""
+"""The elements of integer constants with these names."""
 
 COMMON = (0.0, 1.0, None)
-"""What other constants are filled with; None stands for random numbers."""
+"""The numbers with which other constants are filled; None stands for random numbers."""
 
 BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
 """The operator that computes the data that a picture begins with; None: that data is an input."""
@@ -83,9 +84,9 @@ BEFORE = (None, "Neg", "Conv2D", "FullyConnected")
 def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
     """Return a model that ``rule`` rewrites, or None if none was found."""
     random = np.random.default_rng(zlib.crc32((rule.__qualname__ + rule.before).encode()))
-    for attempt in range(TRIES):
+    for _ in range(TRIES):
         try:
-            model = _Maker(rule, random, attempt).model()
+            model = _Maker(rule, random).model()
         except (CirclekitError, ValueError, IndexError, TypeError):
             continue
         model.format = format
@@ -101,12 +102,16 @@ def model_of(rule: type[Rewrite], format: str = "circle") -> Model | None:
 
 
 class _Maker:
-    """Builds one model.  ``letters``: the size of every dimension that the picture names by a letter."""
+    """Builds one model from the picture of ``rule``, with random choices.
 
-    def __init__(self, rule: type[Rewrite], random: np.random.Generator, attempt: int) -> None:
+    ``letters``: the size of every dimension that the picture names by a letter.  ``values``: the values by
+    their names in the picture.  ``symbols``: the attribute values to which the picture gives names.
+    ``data_shape``: the shape of data for which the picture gives none.  ``before``: one of BEFORE.
+    """
+
+    def __init__(self, rule: type[Rewrite], random: np.random.Generator) -> None:
         self.picture = rule.definition().before
         self.random = random
-        self.attempt = attempt
         self.sizes: dict[str, int] = {}
         self.values: dict[str, Value | None] = {}
         self.symbols: dict[str, Any] = {}
@@ -160,6 +165,7 @@ class _Maker:
         return self.graph.append(made).output
 
     def node(self, node: Node) -> None:
+        """Append one of the operators that ``node`` allows to the graph."""
         kind = self.choice(node.kinds)
         operands = [self.operand(node, kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
@@ -192,6 +198,7 @@ class _Maker:
                 yield name, value
 
     def operand(self, node: Node, kind: Any, index: int, pattern: OperandPattern) -> Value | None:
+        """Return the value for operand ``index`` of an operator of class ``kind``; None if it is absent."""
         spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
         dtypes = spec.dtypes if spec is not None else ()
         if pattern.name is None:
@@ -215,6 +222,7 @@ class _Maker:
         return value
 
     def constant(self, pattern: OperandPattern) -> Value:
+        """Return a constant that fits ``pattern``, filled with one number or with random ones."""
         channels = self.data_shape[-1]
         one = [1] * (len(self.data_shape) - 1)
         shape = self.shape(pattern, self.choice([[], [1], [channels], [*one, channels], [1, channels, 1, 1]]))
@@ -228,8 +236,7 @@ class _Maker:
         """Return a constant of whole numbers for the operand ``operand``, called ``name`` in the picture.
 
         Permutations, paddings and parameters of slices fit the rank of the data where VECTORS has such
-        constants.
-        Two of three times it is the constant that an earlier operand of this kind got.
+        constants.  With a probability of 2/3, the constant is that of an earlier operand of this kind.
         """
         key = ALSO.get(operand, operand)
         known = VECTORS.get(key) or VECTORS["axis"]

@@ -98,7 +98,10 @@ def chain(shape: str, *calls: str, outputs: str = "%y") -> str:
 
 
 def check_refusal(text: str, name: str, sentence: str) -> None:
-    """Check only the refusal, for a model that cannot be run with random inputs or our kernels."""
+    """Check that pass ``name`` refuses with a sentence that contains ``sentence``, and changes nothing.
+
+    Unlike ``check_pass``, this function does not run the model, which may lack kernels.
+    """
     model = parse_model(text)
     before = clone(model)
     context = Context(refusals=[])

@@ -28,7 +28,7 @@ from tests.passes.kit import make_input
 
 PASSES = Path(__file__).parents[2] / "recipes" / "passes"
 NEAR_MISSES = ("forward_batchnorm-broadcast_between", "substitute_padv2_to_pad-same_padding")
-"""Near misses on which a pass or a legalization once failed; passes rewrite all other RECIPES."""
+"""Near misses on which a pass or a legalization once failed; all other RECIPES are positives."""
 
 RECIPES = sorted(path for path in PASSES.glob("*.ck") if "-" not in path.stem or path.stem in NEAR_MISSES)
 

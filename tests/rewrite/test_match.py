@@ -13,7 +13,7 @@ from circlekit.rewrite.picture import parse_picture
 
 
 def matches(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]") -> list[Match]:
-    """All matches at the last operator of a graph."""
+    """Return all matches whose root is the last operator of the graph."""
     model = parse_model(f"graph g({inputs}) -> %z {{ {body} }}")
     return list(Matcher(parse_picture(picture, "before")).matches(model.main.ops[-1]))
 
@@ -21,8 +21,8 @@ def matches(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]")
 def failure(picture: str, body: str, inputs: str = "%x: f32[2,3], %u: f32[2,3]") -> tuple[int, str]:
     """Return the progress and the message of the attempt that got furthest.
 
-    The progress is 2 for each operator of the attempt, even if an operand or attribute of it differs, and 1
-    for an operator with an operand for which the picture has no place.
+    Each operator of the attempt adds 2 to the progress, even if one of its operands or attributes differs.
+    An operator with an operand for which the picture has no place adds 1.
     """
     model = parse_model(f"graph g({inputs}) -> %z {{ {body} }}")
     matcher = Matcher(parse_picture(picture, "before"), explain=True)

@@ -21,7 +21,7 @@ from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules
 
 @pytest.fixture(autouse=True)
 def _registry() -> Iterator[None]:
-    known = all_passes()  # loads them: a pass that a test loads is forgotten after it
+    known = all_passes()  # loads all passes: one that only a test loaded would be lost after the test
     yield
     PASSES.clear()
     PASSES.update(known)
@@ -96,7 +96,7 @@ class Double(Rewrite):
 
 
 def test_a_long_chain_is_rewritten_in_one_run() -> None:
-    """Many rewrites with the same root are not an endless loop as long as each removes operators."""
+    """Many rewrites with the same root are no endless loop if each of them removes operators."""
     chain = "".join(f"%v{i + 1} = Neg(%v{i})\n" for i in range(400))
     model = parse_model(f"graph g(%v0: f32[2]) -> %o {{ {chain} %o = Abs(%v400) }}")
     assert Double().run(model, Context()) == 200

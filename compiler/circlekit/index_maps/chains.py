@@ -20,7 +20,7 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
-"""At most this many operators are composed into one map.  The limit keeps the time linear for long chains."""
+"""The search ends when a way replaces this many operators, so the time stays linear for long chains."""
 
 MovementOf = Callable[[Op], Movement | None]
 """``movement_of``, or a cached form of this function, which is valid while the graph does not change."""
@@ -124,7 +124,7 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 def present_cost(op: Op) -> MovementCost:
     """Return the cost of ``op``, an operator that moves data.  A reshape copies no bytes.
 
-    A join of unknown rank counts as one along the first axis.
+    A join also costs its runs (``run_cost``); one of unknown rank counts as a join along the first axis.
     """
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(known_count(dims_of(value)) * value.dtype.bits for value in op.results)

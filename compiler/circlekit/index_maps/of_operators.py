@@ -49,7 +49,7 @@ class Movement(NamedTuple):
     def part_of(self, index_map: IndexMap) -> tuple[Value, IndexMap] | None:
         """Return the only source that ``index_map`` reads, and the map from that source alone.
 
-        ``index_map``: a map from the vector of all sources.  Return None if it reads several sources.
+        ``index_map``: a map from the vector of all sources.  Return None if the map reads several sources.
         """
         start = 0
         for source in self.sources:
@@ -61,13 +61,15 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return how ``op`` moves data; None if it does not, or if one of these conditions does not hold.
+    """Return how ``op`` moves data; None if ``op`` does more than that, or if one of these conditions fails.
 
-    The operator fits its shape rule.  The operands that say how to move data, such as a permutation, are
-    constant.  The index maps hold for every size of an unknown dimension.  No source or result is a variable,
-    has a dimension of 0, or has more than one unknown dimension (``has_dims``).  All sources and results have
-    the same dtype and the same quantization, which is not per channel.  Each map gives as many elements as
-    its result has.
+    - The operator fits its shape rule.
+    - The operands that say how to move data, such as a permutation, are constant.
+    - ``has_dims`` holds for all sources and results: at most one dimension is unknown, and none is 0.
+    - No source or result is a variable.
+    - All sources and results have the same dtype and the same quantization, which is not per channel.
+    - The index maps hold for every size of an unknown dimension.
+    - Each map gives as many elements as its result has.
     """
     if op is None or not op.data_movement or not op.results or not all(map(has_dims, op.results)):
         return None

@@ -29,7 +29,10 @@ Vector = Callable[[str, Sequence[int]], Value]
 
 
 class MovementCost(NamedTuple):
-    """The cost of data movement: the bytes copied (a reshape copies none) and the number of operators."""
+    """The cost of data movement: bytes and the number of operators.
+
+    ``bytes``: the bytes copied (a reshape copies none), plus the cost of the runs of joins (``run_cost``).
+    """
 
     bytes: int = 0
     ops: int = 0

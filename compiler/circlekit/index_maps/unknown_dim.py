@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes with one unknown dimension, for index maps: a large prime number stands for the unknown dimension.
 
-An index map has an offset, and factors with an extent and a stride.  An extent or a stride is divided only if
-no remainder is left, so the prime is never split into factors.
-``holds_for_all`` tells whether a map that was computed with the prime holds for every size of the dimension.
+An index map has an offset, and factors with an extent and a stride.  Extents and strides are divided only
+without remainder, so the prime is never split into factors.  A map that was computed with the prime need not
+be right for another size of the dimension: ``holds_for_all`` tells whether it is.
 """
 
 from __future__ import annotations
@@ -59,10 +59,12 @@ def written(dims: Sequence[int]) -> list[int]:
 def holds_for_all(index_map: IndexMap) -> bool:
     """Return whether ``index_map`` holds for every number in the place of UNKNOWN_DIM.
 
-    Numbers of real tensors are far below half the prime; larger ones come from the unknown dimension.  The
-    map holds if each extent and stride of a magnitude above half the prime is a multiple of the prime, if no
-    such extent has the stride 0 (an unknown number of repetitions), and if the offset is a multiple of the
-    prime plus a number below half the prime.
+    Numbers of real tensors are far below half the prime; larger ones come from the unknown dimension, and
+    must be multiples of the prime.  The map holds if all of this is true:
+
+    - Each extent, and the magnitude of each stride, is a multiple of the prime or at most half the prime.
+    - No extent with the stride 0 is a multiple of the prime: the number of repetitions is known.
+    - The offset is a multiple of the prime (0 included) plus a number from 0 to below half the prime.
     """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:

@@ -68,8 +68,8 @@ def _is_writable(plan: Plan) -> bool:
 def _tie_breaker(plan: Plan) -> tuple[bool, int]:
     """Return the sort key of plans of equal cost: lower is better.
 
-    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension, such as 2 N.  A
-    file can say only that this dimension is unknown, not that it is 2 N, so later passes could not merge the
+    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension, such as 2 N.  Such
+    a shape is worse: a file says only that the dimension is unknown, so later passes cannot merge the
     operators.  The second item is the highest rank of the steps that copy elements.
     """
     dims = (dim for step in plan for dim in step.shape)
@@ -150,8 +150,9 @@ def _cut(factors: Sequence[Factor], strides: Sequence[int], shape: Shape) -> lis
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     """Return the plan of a TRANSPOSE with one axis per factor, and perhaps axes of dimension 1.
 
-    A RESHAPE stands before the TRANSPOSE unless ``shape`` has these axes, and after it unless ``result`` has
-    them.  So the axes of dimension 1 are those of ``shape``, or else those that ``result`` needs.
+    If the axes of ``shape``, without those of dimension 1, are the factors, the TRANSPOSE reads this shape.
+    Otherwise, a RESHAPE before the TRANSPOSE makes one axis per factor, and the axes of dimension 1 that
+    ``result`` needs.  If the TRANSPOSE does not give the shape ``result``, a RESHAPE follows.
     From [1, 2, 3] to [3, 1, 2], for example, (extent 3, stride 1) and (extent 2, stride 3) give one TRANSPOSE
     with the permutation (2, 0, 1).
     """
@@ -275,10 +276,10 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
 
 
 def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
-    """Return the axes that a slice can drop itself, so that no RESHAPE to ``result`` is needed after it.
+    """Return the axes that a slice must drop so that no RESHAPE to ``result`` is needed after the slice.
 
     ``shape``: the shape of the slice with all axes.  ``plan``: the steps after the slice.  Return None unless
-    these are one RESHAPE that only removes axes of dimension 1.
+    ``plan`` is one RESHAPE that only removes axes of dimension 1.
     """
     if [type(step) for step in plan] != [Reshaped] or len(result) >= len(shape):
         return None
@@ -299,7 +300,7 @@ def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | N
 def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans that end in a TILE, perhaps with a RESHAPE after it.
 
-    The TILE has the axes of the result, or one axis per factor and then a RESHAPE after it.
+    The TILE has either the axes of ``result`` or one axis per factor.
     """
     # ``single``: the map without the repetitions (factors of stride 0)
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
@@ -319,9 +320,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None if a factor spans two axes of ``result``.  Return None also if an axis of ``result`` repeats
-    each element, as [a, a, b, b], because TILE repeats whole axes, as [a, b, a, b].  In that case a factor of
-    stride 0 follows another factor of the same axis.
+    Return None in two cases.  In the first, a factor spans two axes of ``result``.  In the second, an axis of
+    ``result`` repeats each element, as [a, a, b, b]: a factor of stride 0 follows another factor of this
+    axis.  A TILE repeats only whole axes, as [a, b, a, b].
     """
     pairs, left = [], list(factors)
     for dim in result:

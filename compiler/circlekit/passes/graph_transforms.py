@@ -28,7 +28,7 @@ class StripUnusedNodes(PassSequence):
 
 
 class RemoveNodes(PassSequence):
-    """Remove operators that do nothing: identities, casts to the same type, Reshapes to the same shape."""
+    """Remove operators without effect: identities, unnecessary casts, unnecessary Reshapes."""
 
     name = "remove_nodes"
     members = ("remove_identity", "remove_unnecessary_cast", "remove_unnecessary_reshape")

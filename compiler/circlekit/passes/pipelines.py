@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipelines: which passes they run, in which order, and why.  No other file orders the passes of a pipeline.
 
-The phases of a pipeline run one after the other, each until none of its passes changes the model.  That is a
-round; rounds follow until nothing changes.  A pass joins a pipeline by its name in one phase.
+A round runs the phases of a pipeline one after the other, each until none of its passes changes the model.
+Rounds repeat until one of them changes nothing.  A pass is in a pipeline if one phase has its name.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ FUSE = Phase(
 JOIN = Phase(
     "join parallel operators",
     "Equal operators become one. Layers that read the same input become one layer and a SPLIT. The SPLIT "
-    "then moves past equal operators on its results. This comes after fusion, which needs results with one "
-    "user, and which folds factors and offsets into each layer separately.",
+    "then moves past equal operators on its results. This comes after fusion: fusion needs results with one "
+    "user, and folds factors and offsets into each layer separately.",
     ("common_subexpression_elimination", "join_grouped_convolution", "join_fully_connected", "forward_split"),
 )
 
@@ -161,14 +161,14 @@ MERGE_MOVEMENT = Phase(
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
     "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the other "
     "slices move up. A NEG between slices and a concatenation is removed last: without the NEG, "
-    "merge_data_movement would take them for one chain before the slices can become a SPLIT.",
+    "merge_data_movement would merge slices and concatenation before the slices can become a SPLIT.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 
 LEGALIZE = Phase(
     "legalize",
     "Runtimes have RESHAPE, PAD and SPLIT in more forms than the operators that are replaced here. This "
-    "comes after fusion, whose pictures show the original operators.",
+    "comes after fusion, because the passes that fuse look for the original operators.",
     (
         "substitute_expand_dims_to_reshape",
         "substitute_pack_to_reshape",
@@ -265,6 +265,6 @@ def pipeline_passes(name: str) -> list[str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return the passes ``names`` without repetitions: those of O1 in its order, then the others by name."""
+    """Return ``names`` without repetitions: those of O1 in its order, then the others sorted by name."""
     rank = {name: index for index, name in enumerate(pipeline_passes("O1"))}
     return sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name))

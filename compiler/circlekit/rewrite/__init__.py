@@ -2,8 +2,8 @@
 """Rewriting: base classes of passes, and pictures (small graphs as text) with the matcher for them.
 
 A pass is a named change of a model.  If a picture does not match, the matcher says why.  A pass in another
-package needs only the names in ``__all__``.  A subclass of Pass with a ``name`` is known to
-``circlekit.optimize`` as soon as it is defined, in whatever package.
+package needs only the names in ``__all__``: defining a subclass of Pass with a ``name`` makes the pass known
+to ``circlekit.optimize``.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ class Refusal:
     """Why a pass did not rewrite an operator.
 
     ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
-    ``progress``: how much of the picture matched: 2 for each operator that matched, 1 for an operator of
-    which only the class is right; 0 if the pass does not say.
+    ``progress``: how much of the picture matched; 0 if the pass does not say.  An operator of the right class
+    counts 2, or 1 if it has too many operands or another custom code.  If only a condition refuses, the
+    progress is 1 higher.
     ``missing``: the progress that a full match would have in addition.
     ``is_partial``: whether too little of the picture is in the graph for a near miss.
     ``ops``: the operators that matched; () if the pass does not say.
@@ -104,13 +105,13 @@ class TargetRules:
     ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
     The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.
-    ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
-    operators that the target cannot run.
+    ``is_default``: whether the user named no target, so that this is the default one.  Then passes with
+    ``makes_special_forms`` may make operators that the target cannot run.
     ``accepted``: the names of the first results of the operators that ``Context.accepts`` has accepted in the
     current run of a pass.
     ``barred``: {(name of a pass, name of the first result of an operator): why the pass must not rewrite it}.
-    An earlier run of the pass rewrote the operator, made an operator that the target does not take, and was
-    undone.  "" as the second name stands for all operators.
+    The reason is that an earlier run of the pass rewrote the operator, made an operator that the target does
+    not take, and was undone.  "" as the second name stands for all operators.
     ``snapshot``: the state of the model before the current run of a pass, to undo the run.
     ``run_bytes``: the fixed cost of copying one run of contiguous elements: the number of bytes that could be
     copied in the same time.
@@ -147,7 +148,7 @@ class Context:
     ``format``: the format in which the model will be written; passes create only operators that it has.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
     ``refusals``: the list of recorded near misses; None: none are recorded.
-    ``partial_matches``: whether to record operators that match too little of a picture for a near miss, too.
+    ``partial_matches``: whether to record also operators that match too little of a picture for a near miss.
     In such a run, all refusals are marked as partial.
     ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
     ``settings``: {name of a pass option: the user's value}.
@@ -178,7 +179,7 @@ class Context:
     def count_rewrite(self, op: Op | str | None) -> None:
         """Count a rewrite that started at ``op``, an operator or its text; do nothing without a budget.
 
-        ``op`` may be None without a budget, because the text of the operator is for the budget.
+        Without a budget, ``op`` may be None.
         """
         if self.budget is not None:
             self.budget.made += 1
@@ -190,8 +191,9 @@ class Context:
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether the pass may rewrite ``op``; if so, count the rewrite.
 
-        ``sentence``: why the pass itself refuses; None if it does not refuse.  Then ``barred`` and the budget
-        decide.  A refusal by the pass or by ``barred`` is recorded as a near miss, with ``progress``.
+        ``sentence``: why the pass itself refuses; None if it does not refuse.  If the pass does not refuse,
+        ``barred`` and the budget decide.  A refusal by the pass or by ``barred`` is recorded as a near miss,
+        with ``progress``.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:
@@ -233,8 +235,8 @@ class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
     An option with the name of its pass shares one flag with the pass: the flag sets it and runs the pass.
-    ``parse``: converts the text of the command line; the message of a ValueError is shown to the user.  The
-    type that it returns, by its annotation, is that of values given in Python.
+    ``parse``: converts the text of the command line; the message of a ValueError is shown to the user.  Its
+    annotated return type is the type of values that are given in Python.
     ``default``: the value if the user gives none.
     ``records``: the user gives the path of an HDF5 file of input records, and the pass gets the records.
     """
@@ -264,15 +266,15 @@ class Pass(ABC):
 
     Defining a subclass with a ``name`` registers it in PASSES.
 
-    ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
-    creates operators that only circle has.
+    ``formats``: the formats for which the pass makes sense; for other formats, pipelines skip the pass.  For
+    example, a pass that creates operators that only circle has is for circle alone.
     ``undoes``: passes whose result this pass reverts.  A pipeline skips this pass if a user asks for one of
     these passes.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
     Its docstring says how.  Verification then goes on with the changed model as the new reference.
     ``options``: what the user may set.
     ``makes_special_forms``: whether the pass makes, on purpose, operators that only some runtimes or later
-    tools take; then only a target that the user names restricts it.
+    tools take.  Only a target that the user names restricts such a pass.
     ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  If
     not, the driver examines each run, and undoes a run that made an operator that the target does not take.
     """

@@ -87,7 +87,7 @@ class Builder:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
-        """Return the attributes of the operator of ``node``; the others have their defaults.
+        """Return the attributes that ``node`` gives or copies; all others get their defaults.
 
         ``like`` copies the attributes of a matched operator.  Attributes that the picture gives replace them.
         """
@@ -174,10 +174,12 @@ def _infer_ranks(op: Op, rank: int) -> None:
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
     """Return the refusal that names an unusable constant in ``computed``; None if all can be used.
 
-    A constant is unusable if an element is not finite: the product of two large constants of the model may be
-    infinite.  It is also unusable if all elements have a smaller magnitude than the normal numbers of the
-    dtype: the product of two small constants may be zero.  Zeros can be used if a constant of the match has
-    only zeros, too.
+    A constant is unusable in two cases:
+
+    - An element is not finite, for example the product of two large constants of the model.
+    - All elements are smaller in magnitude than the normal numbers of the dtype, for example the products of
+      small constants.  But an array of zeros is usable if a constant of the match has only zeros, too.
+
     ``underflow``: whether numpy reported an underflow while the constants were computed; if False, the test
     for small elements is skipped.
     """

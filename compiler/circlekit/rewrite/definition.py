@@ -38,9 +38,11 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
 
     ``words``: the keywords of the class.  A string may contain further ``$words``.  The keyword ``name``, and
     values that are not strings, replace nothing: they become attributes of the class.
-    Raise RewriteError for a keyword whose ``$word`` is in no text, for values that contain one another, and
-    for a ``$word`` that is left in the pictures of a class that defines a complete ``name``, and so is no
-    template any more.
+    Raise RewriteError in these cases:
+
+    - No text contains the ``$word`` of a keyword.
+    - The value of a keyword contains its own ``$word``, directly or through other values.
+    - The class defines a ``name`` without ``$words``, but its pictures still contain a ``$word``.
     """
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
@@ -145,7 +147,8 @@ def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
 def _check_results(old: Picture, new: Picture, label: str) -> None:
     """Raise RewriteError if picture ``new`` (``after``) does not fit picture ``old`` (``before``).
 
-    If ``after`` is not a graph but the name of a value of ``before``, this name is ``new.alias``.
+    ``after`` may be only a name: that of the value of ``before`` that replaces the result.  This name is then
+    ``new.alias``.
     """
     if not old.nodes:
         raise RewriteError(f"{label}: `before` has no operator")
@@ -166,7 +169,7 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
 
 
 def _check_interior_names(owner: type, old: Picture, label: str) -> None:
-    """Raise RewriteError if ``shared`` or ``spread`` of a rewrite has a name that is no interior result."""
+    """Raise RewriteError unless all names in ``shared`` and ``spread`` of a rewrite are interior results."""
     for attribute in ("shared", "spread"):
         for name in getattr(owner, attribute):
             if name not in old.producer or name in old.root.results:

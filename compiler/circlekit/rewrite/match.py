@@ -54,7 +54,7 @@ class Match(NamedTuple):
 class Failure:
     """Why there is no match: the reason (``sentence``) why the attempt with the most progress failed.
 
-    ``progress``: 2 for each operator of the attempt, 1 for an operator of which only the class fits.
+    ``progress``: 2 for each operator of the attempt, 1 for an operator with more operands than the picture.
     ``is_vague``: whether the attempt may have failed only because the operands of a commutative operator were
     tried in the wrong order.  ``ops``: the operators of the attempt.
     """
@@ -69,8 +69,8 @@ class Matcher:
     """Finds matches of one picture.
 
     ``explain``: whether to record in ``failure`` the attempt with the most progress; this takes longer.
-    ``quantized``: whether to check attributes that have an effect only on quantized values, and that the
-    picture does not mention.
+    ``quantized``: whether values may be quantized.  If not, attributes that have an effect only on quantized
+    values may have any value where the picture does not mention them.
     """
 
     def __init__(self, picture: Picture, explain: bool = False, quantized: bool = True) -> None:

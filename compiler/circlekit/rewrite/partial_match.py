@@ -20,7 +20,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
     """Yield each operator that fits a node before the root, but whose result lacks the user in the picture.
 
     If the picture is a Relu of a Conv2D, for example, yield each Conv2D whose result no Relu reads.  If the
-    root is a custom operator, also yield all other operators without a declaration, whatever their code.
+    root is a custom operator, also yield all operators without a declaration that have another code.
     """
     picture = matcher.picture
     for node in picture.nodes[:-1]:

@@ -12,8 +12,8 @@ the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Example
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, to which the name ``a`` is given;  {act: RELU|RELU6} one of these
     {like y}                    in ``after``: copy the attributes of the operator that produces ``y`` in
-                                ``before``, except those that this node gives or lacks; a node Relu|Relu6
-                                of ``after`` becomes an operator of the class of that operator
+                                ``before``, if this node has them and gives no other value; a node
+                                Relu|Relu6 of ``after`` becomes an operator of that operator's class
     Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
 
 ``after`` says exactly what is created: one operator (or ``like``), one value of each attribute, and operands
@@ -137,8 +137,8 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
 
     ``label``: begins the message of an error.
     ``variables``: the names that ``before`` gives to attribute values; ``after`` may use them as values.
-    ``free``: whether the picture is an ``after``.  It may then use ``like``; other lower-case words in place
-    of attribute values stand for values that the pass computes.
+    ``free``: whether the picture is an ``after``.  Then it may use ``like``, and lower-case words outside of
+    ``variables`` stand for attribute values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":
@@ -302,8 +302,8 @@ class _Reader:
 def carry_attributes(before: Picture, after: Picture) -> None:
     """Set ``carried`` in the nodes of ``before``: the attributes that ``{like y}`` in ``after`` copies.
 
-    They match with any value.  Other attributes that ``before`` does not mention match only their default,
-    because the rewrite would lose any value that differs from it.
+    They match with any value.  Other attributes that ``before`` does not mention match only their default:
+    the rewrite would lose another value.
     """
     for new in after.nodes:
         if new.like is None:

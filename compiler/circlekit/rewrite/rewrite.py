@@ -43,14 +43,14 @@ If it has more uses, any user outside the match is a refusal.
 MAX_GROWING_REWRITES = 100
 """One value may be rewritten this many times, plus once for each operator of the graph.
 
-After more rewrites, the pass is taken not to terminate.
+After more rewrites, the pass is assumed not to terminate.
 """
 
 
 def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition.
 
-    It returns None if it holds, else a sentence that says why not, which becomes the refusal.
+    The method returns None if the condition holds, else the sentence of the refusal.
     Raise RewriteError if ``method`` is no function.
     """
     if not callable(method):
@@ -65,8 +65,10 @@ class Rewrite(GraphPass):
     A picture is a small graph as text; its last operator is the root, results of the others are interior.
     The parameters of ``constants`` and of the conditions are names in ``before``.  They receive:
 
-    - an operand marked ``const``: its array;  any other operand or result: its Value;  if absent: None;
-    - a capital letter: the size of this dimension;  a name of an attribute value: this value;
+    - an operand marked ``const``: its array, or None if it is absent;
+    - any other operand or result: its Value, or None if it is absent;
+    - a capital letter: the size of this dimension;
+    - a name of an attribute value: this value;
     - ``match``: the Match.
 
     ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array (the data of
@@ -78,7 +80,7 @@ class Rewrite(GraphPass):
     ``shared``: interior results that may have users outside the match, or be outputs of the graph; their
     producers then stay.
     ``spread``: interior results that may have users outside the match if each of these users is the root of
-    another match that may be rewritten.
+    another match that may be rewritten; unlike ``shared`` ones, they may not be outputs of the graph.
     ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -159,7 +161,7 @@ class Rewrite(GraphPass):
     def _stays_in_place(self) -> bool:
         """Whether the picture replaces a single operator.
 
-        If so, variables are read at the same time as before, and ``variable_refusal`` need not be asked.
+        If so, variables are read at the same time as before, and ``variable_refusal`` is not needed.
         """
         return len(self.old.nodes) == 1 and self.new.alias is None
 
@@ -174,8 +176,8 @@ class Rewrite(GraphPass):
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
         """Rewrite a match with root ``op``, then a match with the operator that replaced ``op``, and so on.
 
-        Return the number of rewrites.  Raise RewriteError if there are more than ``limit``, because the
-        picture matches its own result.
+        Return the number of rewrites.  Raise RewriteError if there are more than ``limit``: then the picture
+        matches its own result.
         """
         root: Op | None = op
         changes = 0

@@ -79,7 +79,7 @@ def with_constant(pool: list[Value], x: Value, random: np.random.Generator) -> O
 
 
 def with_value(pool: list[Value], x: Value, random: np.random.Generator) -> Op:
-    """Return Add or Maximum of ``x`` and another value that broadcasts, or ``x`` itself if none does."""
+    """Return Add or Maximum of ``x`` and another value that broadcasts; if none does, of ``x`` and ``x``."""
     shape = x.static_shape
     fits = [
         v for v in pool if all(a in (1, b) for a, b in zip(v.static_shape, shape, strict=True)) and v is not x

@@ -45,7 +45,7 @@ BODIES = [
 
 
 def moves_channels(result: Array, inputs: dict[str, Array]) -> bool:
-    """Return whether all but the last dimension and every channel of ``result`` are those of an input."""
+    """Return whether ``result`` has the leading dimensions of the inputs, and only channels of theirs."""
     known = {array[..., k].tobytes() for array in inputs.values() for k in range(array.shape[-1])}
     channels = {result[..., k].tobytes() for k in range(result.shape[-1])}
     return result.shape[:-1] == SHAPES["x"][:-1] and channels <= known

@@ -57,7 +57,7 @@ def test_cut_is_minimal(edges: list[Edge]) -> None:
 
 @st.composite
 def problems(draw: st.DrawFn, sides: int) -> Problem:
-    """Return a problem in which a variable may lack some labels, and a class of a tensor may have several."""
+    """Draw a problem.  A variable may lack some labels; a class of a tensor may have several labels."""
     label = st.integers(0, sides - 1)
     current = draw(st.lists(label, max_size=6 if sides == 2 else 4))
     end = st.sampled_from([*range(len(current)), *(~number for number in range(sides))])

@@ -12,9 +12,10 @@ from circlekit.passes.layout.permuted_op import _copied_runs
 
 
 def counted(source: tuple[int, ...], result: tuple[int, ...]) -> int:
-    """Return the number of runs in which the elements are copied whose indices exist in both tensors.
+    """Return the number of runs of a copy from ``source`` to ``result``, counted element by element.
 
-    A run is contiguous in both tensors.  Example: from [2, 3] to [2, 4], 2 runs of 3 elements.
+    The elements whose indices exist in both tensors are copied.  A run is contiguous in both tensors.
+    Example: from [2, 3] to [2, 4], 2 runs of 3 elements.
     """
     both = tuple(map(min, source, result))
     box = tuple(slice(dim) for dim in both)

@@ -20,7 +20,7 @@ from tests.passes.layout.random_graphs import BUILDERS, NHWC, OTHER, Step, make_
 
 
 def drawn(seed: int) -> list[Step]:
-    """Return random steps, more than half of them transposes."""
+    """Return random steps, on average more than half of them transposes."""
     random = np.random.default_rng(seed)
     count = len(BUILDERS)
     transposes = (0, 1, count - 1)

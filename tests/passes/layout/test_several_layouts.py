@@ -45,7 +45,7 @@ def test_a_layout_that_another_user_needs_is_kept() -> None:
 
 
 def test_a_transpose_within_one_layout_moves_with_it() -> None:
-    """Add reads %r and its transpose, so that both are in one layout, whichever that is."""
+    """Add reads %r and its transpose, so both must be in the same layout; which one is not given."""
     text = f"""graph main(%x: f32[1,4,4,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %m = Transpose(%n, {NCHW})
@@ -58,7 +58,7 @@ def test_a_transpose_within_one_layout_moves_with_it() -> None:
 
 
 def test_a_join_does_not_move_to_an_axis_with_more_runs() -> None:
-    """As [4,1,1,1], joined along axis 1, %a and %z would need no Transpose before %y.
+    """If %a and %z were [4,1,1,1], and were joined along axis 1, no Transpose would be needed before %y.
 
     But that join copies 8 runs of contiguous elements instead of 2, so the join stays along axis 0.
     """

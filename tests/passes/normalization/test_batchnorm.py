@@ -92,7 +92,7 @@ def test_the_activation_of_the_last_operator_stays(act: str) -> None:
 
 @pytest.mark.parametrize("factors", ["[1e-44, 2.0, 0.0]", "[0.0, 0.0, 0.0]", "[1e-30, 1e-37, 1e-35]"])
 def test_small_factors_are_accepted(factors: str) -> None:
-    """Underflow is accepted next to weights of normal size, and zeros are not small numbers."""
+    """Some products may underflow if others do not; factors of 0 are no underflow."""
     text = chain(TCONV, mul=f"%y, {factors}", add=ADD)
     check_pass(text, "fuse_batchnorm_with_tconv", expect_ops=["TransposeConv"])
 
@@ -190,6 +190,7 @@ def test_a_factor_or_an_offset_of_a_shared_result_is_refused(kind: str) -> None:
 
 
 def dense(rest: str, bias: str = "none", more: str = "", result: str = "%z", kind: str = "const") -> str:
+    """Return a fully connected layer %y of %x, then the lines ``rest`` and ``more``."""
     weights = "%w = const f32[3,4] gaussian(0, 1)" if kind == "const" else "%w = Neg(%free)"
     return f"""graph main(%x: f32[2,5,4], %free: f32[3,4], %dyn: f32[3]) -> {result} {{
       {BIAS}

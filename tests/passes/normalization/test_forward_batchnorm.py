@@ -24,6 +24,7 @@ IDENTITY = 'Opaque(%a) {code: "CUSTOM", custom_code: "FlexIdentity"} : f32[1,6,6
 
 
 def net(between: str, norm: str) -> str:
+    """Return a convolution %a, then %b = ``between``, then ``norm``, which makes %y of %b."""
     return f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
       %w = const f32[4,3,3,3] gaussian(0, 0.3)
@@ -96,6 +97,7 @@ def test_norms_that_cannot_move_are_refused(between: str, norm: str, sentence: s
 def joined(
     parts: str = "%a, %b", norm: str = "Mul(%c, 2.0)", type: str = "f32[1,4,4,5]", outputs: str = "%y"
 ) -> str:
+    """Return two convolutions %a and %b, %c = Concatenation(``parts``), and %y = ``norm``, which reads %c."""
     return f"""
     graph main(%x: f32[1,4,4,3], %wide: f32[1,4,4,?], %any: f32[*], %i: i32[1,4,4,5]) -> {outputs} {{
       %a = Conv2D(%x, [[[[1.0, 2, 3]]], [[[4.0, 5, 6]]]], none)
@@ -167,7 +169,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("call", VIEWS)
 def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> None:
-    """Try factors of all SHAPES that broadcast; the test counts the factors that each channel gets."""
+    """Try factors of all SHAPES that broadcast; they may move only if each channel gets a single number."""
     moved = 0
     for shape in SHAPES:
         for kind in ("one", "period 4", "period 2", "different"):

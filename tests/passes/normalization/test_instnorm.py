@@ -49,6 +49,7 @@ def norm(
     keep: str = "{keep_dims: true}",
     outputs: str = "%z",
 ) -> str:
+    """Return a norm: the mean %m of %x, %q made by ``square``, the variance %v, and %z made by ``body``."""
     return f"""graph main(%x: f32{shape}, %c: f32[3]) -> {outputs} {{
       %m = Mean(%x, {axes[0]}) {keep}
       {square}
@@ -58,6 +59,7 @@ def norm(
 
 
 def check_fused(text: str) -> InstanceNorm:
+    """Check that the pass fuses the whole model of ``text``; return the fused operator."""
     (op,) = check_pass(text, "fuse_instnorm", ["InstanceNorm"], tolerance=3e-5).main.ops
     assert isinstance(op, InstanceNorm)
     assert op.gamma.shape == op.beta.shape == (3,)

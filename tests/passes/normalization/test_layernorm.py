@@ -35,6 +35,7 @@ QUOTIENTS = {
 
 
 def norm(square: str, ending: str) -> str:
+    """Return a norm: the mean %m of %x, %q made by ``square``, the variance %v, and %z made by ``ending``."""
     return f"""graph main(%x: f32[1,2,3,8]) -> %z {{
       %g = const f32[8] uniform(0.5, 2)
       %b = const f32[8] gaussian(0, 1)

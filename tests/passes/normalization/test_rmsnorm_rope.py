@@ -31,6 +31,7 @@ def rms(
     more: str = "",
     result: str = "%z",
 ) -> str:
+    """Return a norm: %s = ``square``, its mean %m, %a = %m + ``epsilon``, then ``divide`` and ``more``."""
     return f"""graph main(%x: f32[2,3,8], %o: f32[2,3,8], %e: f32[]) -> {result} {{
       %s = {square}
       %m = Mean(%s, {axes}) {{keep_dims: {keep}}}
@@ -138,6 +139,7 @@ def rope(
     result: str = "%z",
     x: str = "f32[1,2,3,8]",
 ) -> str:
+    """Return a rotary embedding: ``halves`` make %lo and %hi, ``negate`` %n, ``join`` %c, and ``sum`` %z."""
     return f"""graph main(%x: {x}, %cos: {tables}, %sin: {tables}) -> {result} {{
       {halves}
       {negate}

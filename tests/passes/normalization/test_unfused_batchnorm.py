@@ -52,7 +52,10 @@ REVERSED = """
 
 
 def net(kind: str, norm: str, between: str = "") -> str:
-    """Return a layer %a, ``between`` (which makes %b from %a, if given), and a batch norm of the last."""
+    """Return a layer %a, then ``between``, which makes %b from %a, then a batch norm of %b.
+
+    Without ``between``, the batch norm reads %a.
+    """
     x, w, call, _ = PRODUCTS[kind]
     name = "%b" if between else "%a"
     return f"""
@@ -174,7 +177,8 @@ def test_blocks_become_dilation(
 ) -> None:
     """The padding of the dilated convolution is ``pads`` minus ``crops``; a SAME Conv2D adds its own padding.
 
-    With dilation 2, the SAME padding of a 3x3 filter is 2 on each side; other padding but 0 becomes a Pad.
+    With dilation 2, the SAME padding of a 3x3 filter is 2 on each side.  Padding becomes a Pad if it is
+    neither this nor 0.
     """
     model = check_pass(BLOCKS.format(filter, pads, call, crops), "fuse_space_to_batch_with_conv", ops)
     conv = model.main.ops[-1]

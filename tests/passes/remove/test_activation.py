@@ -59,6 +59,7 @@ GRID = "{min: -1.5, max: 2.0, num_bits: 8, narrow_range: true}"
 
 
 def on_a_grid(grid: str, behind: str) -> str:
+    """Return %a = FakeQuant(%x) with the attributes ``grid``, then %b = ``behind``, then a Neg."""
     calls = f"%a = FakeQuant(%x) {grid} %b = {behind} %y = Neg(%b)"
     return f"graph main(%x: f32[8]) -> %y {{ {calls} }}"
 

@@ -14,6 +14,7 @@ TRANSPOSE, RESHAPE = "forward_transpose_op", "forward_reshape_to_unaryop"
 
 
 def turned(*calls: str, shape: str = "[2,3,4,5]", perm: str = "[0,3,1,2]", outputs: str = "%y") -> str:
+    """Return %t, the Transpose of %x by ``perm``, then the lines ``calls``."""
     lines = "\n".join(calls)
     return (
         f"graph main(%x: f32{shape}, %u: f32{shape}) -> {outputs} {{\n%t = Transpose(%x, {perm})\n{lines}\n}}"
@@ -80,6 +81,7 @@ def test_transpose_near_misses(text: str, sentence: str) -> None:
 
 
 def shaped(*calls: str, shape: str = "[2,3,4]", to: str = "[2,12]", outputs: str = "%y") -> str:
+    """Return %t, the Reshape of %x to ``to``, then the lines ``calls``."""
     lines = "\n".join(calls)
     return f"graph main(%x: f32{shape}, %u: f32[2,12]) -> {outputs} {{\n%t = Reshape(%x, {to})\n{lines}\n}}"
 

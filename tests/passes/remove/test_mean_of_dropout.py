@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic of dropout, and the obstacles of removing named operators."""
+"""The factor of a dropout that keeps the mean, and named operators that cannot be removed."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ def twice(kind: str = "FullyConnected(%x, %w)", outputs: str = "%z") -> str:
 
 
 def dropout(last: str = "%z = Mul(%s, %m)", factor: str = "2.0") -> str:
+    """Return a dropout of %n: ``factor`` scales it to %s, and ``last`` masks %s with %m (or %g)."""
     return f"""graph main(%x: f32[2,4]) -> %y {{
       %r = RandomUniform([2, 4]) {{seed: 1, seed2: 2}}
       %g = GreaterEqual(%r, 0.5)

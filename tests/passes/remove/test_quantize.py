@@ -13,6 +13,7 @@ GRID = "quant(scale: 0.5, zero_point: 3)"
 
 
 def twice(first: str, second: str, outputs: str = "%y") -> str:
+    """Return a graph that quantizes %x to ``first``, then to ``second``: each is a dtype and its grid."""
     return f"""graph main(%x: f32[2,8]) -> {outputs} {{
       %a = Quantize(%x) : {first.replace(" ", "[2,8] ", 1)}
       %b = Quantize(%a) : {second.replace(" ", "[2,8] ", 1)}

@@ -60,7 +60,7 @@ MOVED = {
         "%a = Neg(%x) %s = Abs(%a) %y = Gather(%s, 2) {axis: 1}",
         ["StridedSlice", "Neg", "Abs"],
     ),
-    "channels of a layer behind another slice": (
+    "channels of a layer after another slice": (
         """%s = Slice(%x, [0, 1, 0], [2, 2, 5]) %a = FullyConnected(%s, %w, %b) {keep_num_dims: true}
            %y = Slice(%a, [0, 0, 2], [2, 2, 3])""",
         ["Slice", "FullyConnected"],
@@ -133,7 +133,7 @@ MOVED = {
            %y = StridedSlice(%n, [0, 0, 0], [2, 8, 5], [1, 2, 1])""",
         ["Abs", "Concatenation", "StridedSlice", "Neg"],
     ),
-    "behind a sum, whose operand has more bytes": (
+    "after a sum, whose operand has more bytes": (
         "%t = Sum(%x, [0]) %n = Abs(%t) %y = Slice(%n, [1, 0], [2, 5])",
         ["Sum", "Slice", "Abs"],
     ),
@@ -145,6 +145,7 @@ MOVED = {
 
 
 def model(body: str, outputs: str = "%y") -> str:
+    """Return a graph of the lines ``body``, which may read %x, %z, %o, %u and the constants %w, %b, %f."""
     return f"""graph main(%x: f32[2,4,5], %z: f32[2,5,7], %o: f32[2,4,5], %u: f32[1,3,3,3]) -> {outputs} {{
                  %w = const f32[6,5] gaussian(0, 1)
                  %b = const f32[6] gaussian(0, 1)

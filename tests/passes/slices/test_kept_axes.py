@@ -140,7 +140,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("line", DROPPED)
 def test_operators_work_on_operands_without_an_axis(line: str) -> None:
-    """The result for operands cut to one index of an axis, which is dropped, is the whole result there."""
+    """Operands of one index along an axis, without this axis, give the part of the result at this index."""
     (op,) = circlekit.parse(TEXT.format(line=line)).main
     rng = np.random.default_rng(1)
     arrays = [

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find groups of values whose channels, the indices of the last axis, must have the same order.
 
-The order of a group can be changed if the weights of the layers that compute and read its values, and the
-constants of the operators within it, can be permuted in the same way.
+To change the order of a group, three kinds of constants are permuted in the same way: the weights of the
+layers that compute its values, those of the layers that read its values, and the constants of all operators
+between these layers.  The order is free if this is possible.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class Channelwise(NamedTuple):
 
 
 def channelwise(op: Op) -> Channelwise | None:
-    """Return the operands of ``op`` if it computes each of several channels separately; else None.
+    """Return the operands of ``op`` if it computes each channel of its result separately; else None.
 
     Return None also if ``op`` is not pure, has several results or breaks its shape rule, or if the number of
-    channels is not known.
+    channels is 1, unknown or above MAX_CHANNELS.
     """
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output) or not fits(op):
         return None
@@ -68,7 +69,7 @@ def _channelwise(op: Op) -> Channelwise | None:
     The index map of ``op`` gives the source position of each result element: ``offset`` plus the sum of digit
     * stride over the factors (extent, stride), where each digit is from 0 to extent - 1.  For example, the
     transpose of [2, 3, C] to [3, 2, C] has the factors (3, C), (2, 3 * C), (C, 1).
-    The functions below, registered for classes of operators, take the place of this one.
+    For the classes of operators that are registered below, other functions replace this one.
     """
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
@@ -222,8 +223,8 @@ class GroupFinder:
     def add(self, group: ChannelGroup, op: Op) -> bool:
         """Add the operands and the result of ``op`` to ``group``; return whether the order stays free.
 
-        It does if ``op`` computes each channel separately, if its constants can be permuted along the axis of
-        channels, and if its operands and its result are in no other group.
+        Three conditions must hold: ``op`` computes each channel separately, its constants can be permuted
+        along the axis of channels, and its operands and its result are in no other group.
         """
         if op in self.added:
             return self.added[op] is group

@@ -41,8 +41,7 @@ class ChannelMoves:
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
     ``movers``: the operators all of whose needed results (``is_needed``) are in ``sources``.
-    ``sinks``: the results of movers that are outputs of the graph, or that other operators than the movers
-    read.
+    ``sinks``: the results of movers that are outputs of the graph or have a user that is no mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.
     """

@@ -157,7 +157,7 @@ class ConvertNchwToNhwc(GraphPass):
         return sum(record.changes for record in records) + super().run(model, context)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if graph in self.done:  # else it would convert again what another pass undoes to save bytes
+        if graph in self.done:  # a second run would convert again what another pass undid to save bytes
             return 0
         self.done.add(graph)
         finder, regions = nhwc_regions(graph)
@@ -176,7 +176,7 @@ class ConvertNchwToNhwc(GraphPass):
         return moved + move_reductions(graph, finder.sides, ALWAYS_NHWC)
 
     def _explain_others(self, graph: Graph, context: Context) -> None:
-        """Record why operators of a rank other than 4, and others not in ALWAYS_NHWC, keep their layout."""
+        """Record why operators keep their layout: the rank is not 4, or they are not in ALWAYS_NHWC."""
         for op in graph:
             if op.results and op.output.rank != 4:
                 rank = "unknown" if op.output.rank is None else op.output.rank
@@ -194,7 +194,7 @@ def _becomes_nhwc(variable: Variable) -> bool:
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
     """Return a layout for each variable of ``region``, the operators whose layout can be chosen.
 
-    It is NHWC for those that ``_becomes_nhwc``; the others get the layouts that cost least together.
+    It is NHWC where ``_becomes_nhwc`` holds; the others get the layouts that cost least together.
     """
     forced = {v.number for v in region.variables if _becomes_nhwc(v)}
 

@@ -16,7 +16,7 @@ from circlekit.passes.layout.permuted_op import changes_of
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 
 NAMED_ENDS = 2
-"""The largest number of operators that a sentence names at one end of a chain; it only counts the others."""
+"""The largest number of operators that a sentence names at one end of a chain; the others are counted."""
 
 
 def route_of(graph: Graph, last: Op) -> str:
@@ -55,7 +55,7 @@ def why_no_map(op: Op) -> str:
 
 
 def _start(value: Value) -> str:
-    """Return the producer of ``value`` as text, or what ``value`` is if it has none."""
+    """Return the producer of ``value`` as text, or that ``value`` is a constant or an input of the graph."""
     if value.producer is None:
         return f"%{value.name}, {'a constant' if value.is_const else 'an input of the graph'},"
     return f"{type(value.producer).__name__} %{value.name}"

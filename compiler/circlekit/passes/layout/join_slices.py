@@ -61,9 +61,9 @@ class JoinSlices(GraphPass):
     ) -> bool:
         """Replace ``parts``, slices of one value along one axis, sorted by ``start``, by one operator.
 
-        Reshapes may follow this operator.  ``order``: the position of each operator in the graph.  Return
-        False, and change nothing, unless the parts cover each index of the axis exactly once, the replacement
-        has no more operators, and the target and ``context`` accept it.
+        Reshapes may follow this operator.  ``order``: the position of each operator in the graph.  The parts
+        must cover each index of the axis exactly once, the replacement may not have more operators, and the
+        target and ``context`` must accept it.  Otherwise return False, and change nothing.
         """
         old, graph = [part.op for part in parts], writer.graph
         first = min(old, key=order.__getitem__)
@@ -106,10 +106,7 @@ def _part_of(op: Op) -> _Part | None:
 
 
 def _obstacle(parts: Sequence[_Part]) -> str | None:
-    """Return why ``parts`` are not the whole sliced value, each index once; None if they are.
-
-    ``parts``: sorted by their start.
-    """
+    """Return a sentence unless ``parts``, sorted by ``start``, take each index of the axis exactly once."""
     source, axis = parts[0].op.inputs[0], parts[0].axis
     assert source is not None  # the operand of a slice
     expected, dim = 0, dims_of(source)[axis]
@@ -120,7 +117,7 @@ def _obstacle(parts: Sequence[_Part]) -> str | None:
     else:
         if expected == dim:
             return None
-    return f"%{source.name}: the slices are not all {dim} indices of axis {axis}, each once"
+    return f"%{source.name}: the slices do not take each of the {dim} indices of axis {axis} exactly once"
 
 
 def _kinds(parts: Sequence[_Part]) -> Sequence[type[Op]]:

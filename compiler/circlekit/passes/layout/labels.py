@@ -3,15 +3,17 @@
 
 A layout is a *label*, a number from 0 on (region.py calls it a side).  A *variable* is an operator that can
 work in several layouts; its label says in which layout it works.  A *tensor* is produced in one layout and
-used in one or more layouts.  Each other layout in which it is used needs one copy, whose cost is given.
+used in one or more layouts.  It is copied once to each layout in which it is used but not produced; the cost
+of a copy is given.
 
 In one *step* each variable chooses between two labels, a low one (choice 0) and a high one (choice 1).  The
 high label is the same for all variables, the low labels may differ.  Let P be the choice of the producer, and
 C the choices of the consumers that read a copy, and let the copy cost w.  A copy for the high label costs
 w [P = 0 and max C = 1]:  it is made if the producer chooses 0 and some consumer chooses 1.  A copy for a low
 label costs  w [P = 1 and min C = 0].  Here [...] is 1 if the condition holds, else 0.  These costs (energies)
-are submodular: with an auxiliary node for max C or min C, each of them is the cost of a cut that puts
-choice 0 on the source's side, and choice 1 on the sink's side.
+are submodular, so a minimum cut finds the best choices.  A node on the source's side stands for choice 0, a
+node on the sink's side for choice 1.  A copy that several variables may read has an auxiliary node, which
+stands for max C or min C.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
 With two labels one step finds the lowest cost.  With more labels, steps repeat until none lowers the cost.
@@ -40,8 +42,8 @@ class Cost(NamedTuple):
     """The cost of moving data: the bytes moved, the number of operators that move them, and their positions.
 
     ``ops_after``: for each of these operators, the number of operators after it, summed up.  Of solutions
-    with equal bytes and moves, the one with the later moves is better, which has a lower ``ops_after``.  An
-    early transpose may stand between a convolution and the operator after it, and prevent their fusion.
+    with equal bytes and moves, the one with the lowest ``ops_after``, that is with the latest moves, is best:
+    an early transpose may stand between a convolution and the operator after it, and prevent their fusion.
     """
 
     bytes: int = 0
@@ -55,7 +57,7 @@ class Cost(NamedTuple):
     def improves_on(self, other: Cost) -> bool:
         """Return whether this cost is lower than ``other``.
 
-        It is lower if bytes or moves are fewer and neither are more.  If bytes and moves are equal, it is
+        It is lower if one of bytes and moves is lower, and the other is not higher.  If both are equal, it is
         lower if the moves are later.
         """
         if self[:2] == other[:2]:

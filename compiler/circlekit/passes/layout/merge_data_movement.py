@@ -33,14 +33,15 @@ class MergeDataMovement(GraphPass):
     """Replace reshapes, transposes, slices, joins and others by operators that are fewer or move fewer bytes.
 
     A chain of such operators is one index map.  The pass writes this map as the cheapest operators that the
-    target runs.  Neither the number of bytes that they move nor the number of operators increases.
+    target runs.  The number of operators and the bytes that they move do not increase.  A fixed cost of each
+    run of contiguous elements that a join copies counts as bytes.
     """
 
     name = "merge_data_movement"
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        # A chain may pass through a Split.  A chain that ends behind the Split is longer than one that ends
+        # A chain may pass through a Split.  A chain that ends after the Split is longer than one that ends
         # at the Split, so operators with several results come last.
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
         ends = [result for op in ops for result in _only_result(graph, op)]
@@ -89,8 +90,8 @@ class _Way(NamedTuple):
     ``new``: the cost of the way.  ``_Chain.ways`` ignores legalization (the replacement of operators that the
     target lacks); ``cheapest`` then sets the cost after legalization.
     ``old``: the cost, after legalization, of the operators that the way replaces.
-    ``is_simpler``: whether the way costs less if legalization is ignored for the new and the old operators;
-    this decides if ``new`` equals ``old``.
+    ``is_simpler``: whether the way costs less if legalization is ignored for the new and the old operators.
+    Where ``new`` equals ``old``, this decides whether the way pays.
     ``origin``: the sources of the chain, its index map and its operators.
     ``join``: the operator that joins the sources; None if there is only one.
     ``steps``: the operators after the join.
@@ -148,7 +149,7 @@ class _Chain:
     def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
         """Return the way that is cheapest after legalization, and its operators.
 
-        Return None if none of the ways that the target can run pays.
+        Only ways that the target can run and that still pay are considered; return None if there are none.
         ``ways``: sorted by their ``change`` before legalization.  The operators made for other ways are
         dropped.
         """
@@ -217,7 +218,7 @@ class _Chain:
     def obstacle(self) -> str:
         """Return why no other operators are cheaper.
 
-        If they would be cheaper without the other users of some operator, name one of these users.
+        The reason may be that operators outside the chain use a value inside it; then name one of them.
         """
         blocked = next(self.ways(keep_used=False), None)
         if blocked is None:
@@ -263,7 +264,7 @@ class _Chain:
 
 
 def _only_result(graph: Graph, op: Op) -> list[Value]:
-    """Return [the only result of ``op``], or else [the only one that is used]; [] if there is neither."""
+    """Return a list with the only result of ``op``, or the only used one of several results; else []."""
     used = [value for value in op.results if value.use_count or graph.is_output(value)]
     return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 

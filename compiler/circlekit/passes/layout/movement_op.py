@@ -2,7 +2,7 @@
 """Replace chains of data movement by single operators while layouts are chosen.
 
 A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
-permuted axes, but a single operator with the index map of all three can: it only gets another map.
+permuted axes.  A single operator with the index map of all three can: then it has another map.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
     """Replace each chain that begins and ends with values of the rank of ``perms`` by one MovementOp.
 
     ``perms``: the permutations of axes by which layouts may change.  Transposes by them or by their inverses,
-    and reshapes that do the same, stay at both ends of a chain: another layout can remove them.
+    and reshapes that do the same, stay at both ends of a chain: another layout can remove them.  A single
+    operator stays if it can itself work on permuted axes.
     ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]

@@ -23,7 +23,7 @@ MORE_IS_WRITTEN = "the target lacks an operator of the cheaper form, and its rep
 class MovementWriter:
     """Chooses and makes operators that move data in ``graph``.
 
-    Legalization replaces an operator that the target lacks by others; such an operator costs what these
+    Legalization replaces an operator that the target lacks by others; the operator then costs what the others
     cost.  If legalization cannot replace it, the operator is refused.  If ``context`` has no target, the
     default target of the format is used, so that the file still runs where the original did.
     """
@@ -54,8 +54,8 @@ class MovementWriter:
         Forms that the target runs come first, then forms with fewer operators after legalization; of equally
         good forms, the first is taken.  The operators of the other forms lose their operands, so that they
         are no users.
-        ``forms``: at least one; each must be made only when it is taken.  No form is taken after one that is
-        a single operator which the target runs.
+        ``forms``: at least one.  If a form is a single operator that the target runs, no further form is
+        taken, so an iterator that makes the forms one by one saves work.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:
@@ -109,6 +109,6 @@ class MovementWriter:
 
 
 def drop(ops: Sequence[Op]) -> None:
-    """Remove all operands of ``ops``, new operators that will not be used, so that they are no users."""
+    """Disconnect the new operators ``ops``, which are not needed, from their operands."""
     for op in reversed(ops):
         op.drop_inputs()

@@ -44,7 +44,8 @@ class OrderChannels(GraphPass):
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
-    Neither the bytes moved nor the number of operators increases.
+    The number of operators and the bytes that they move do not increase.  A fixed cost of each run of
+    contiguous elements counts as bytes.
     """
 
     name = "order_channels"
@@ -60,11 +61,11 @@ class OrderChannels(GraphPass):
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield lists of sinks: the sinks of a list are connected, because channels move between their groups.
+    """Yield lists of connected sinks: channels move between their groups, directly or through other groups.
 
-    A sink is a value whose channels are copies of channels of other values, its suppliers, and that is an
-    output or is read by an operator that does more than move channels.  A group is the values whose channels
-    must have the same order.  Groups may also be connected through other groups.
+    A sink is a value whose channels are copies of channels of other values, its suppliers.  A sink is an
+    output of the graph, or an operator reads it that does more than move channels.  A group is the values
+    whose channels must have the same order.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected
 

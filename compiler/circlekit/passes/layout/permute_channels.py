@@ -29,15 +29,16 @@ from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.passes.support.axes import taken
 
 MAX_DIGITS = 4
-"""An index map splits the channel number into digits.  Up to this many digits, all their orders are tried;
-with more digits, none is."""
+"""An index map splits the channel number into digits.  With up to this many digits, all orders of the digits
+are tried; with more digits, no order is tried."""
 
 
 def weights_of(op: Op | None) -> Value | None:
     """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None.
 
     A layer is a FullyConnected, a Conv2D without groups or a TransposeConv.  Its weights must be constant,
-    neither sparse nor compressed, in the format DEFAULT, and quantized by nothing but scales and zero points.
+    not sparse, not compressed, and in the format DEFAULT.  If they are quantized, they may have scales and
+    zero points, but no other parameters.
     """
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
@@ -64,8 +65,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
     ``index_map``: the map from ``source`` to the result of a data movement.
     ``rest``: the map that gives the same result if the producer computes its channels in this order.
-    Yield nothing unless the map is a permutation, the producer is a layer, and the data movement is the only
-    use of ``source``.
+    Nothing is yielded unless all of this holds: the map is a permutation, the producer is a layer whose
+    weights and bias no other operator uses, and the data movement is the only use of ``source``.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -97,8 +98,9 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
     """Yield (rest, order) for the orders in which the user of ``result`` can read the channels.
 
     ``index_map``: the map from the source of a data movement to ``result``.
-    ``rest``: the map that takes its place and gives the channels of ``result`` in this order.
-    Yield nothing unless the user is a layer, and the only user.
+    ``rest``: the map to ``result`` with its channels in this order.
+    Nothing is yielded unless the only use of ``result`` is as the input of a layer whose weights no other
+    operator uses.
     """
     if not has_known_channels(result):
         return

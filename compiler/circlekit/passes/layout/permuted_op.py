@@ -49,9 +49,10 @@ def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | 
 
 
 def _can_follow(value: Value, perm: Perm) -> bool:
-    """Return whether ``value``, data of an operator, can be transposed by ``perm``, or is valid as it is.
+    """Return whether ``value``, data of an operator, can stay valid if the data are transposed by ``perm``.
 
-    It is valid as it is if it has a lower rank and the transpose would not change its shape and elements.
+    Either ``value`` can be transposed, too.  Or it has a lower rank, and a transpose would keep its shape and
+    the places of its elements, so it stays as it is.
     """
     if value.is_const:
         return is_movable_constant(value, len(perm))

@@ -24,7 +24,7 @@ Move = Transpose | Reshape
 
 @dataclass(eq=False, repr=False)
 class Tensor:
-    """``root``, which no transpose produces, and the values that transposes produce from it.
+    """``root`` and the values that transposes produce from it, directly or indirectly.
 
     ``sides``: all these values with their sides.
     ``moves``: the transposes between these values, and reshapes that do the same.

@@ -87,7 +87,10 @@ class RegionFinder:
     # -- transposes ----------------------------------------------------------------------------
 
     def is_pure_move(self, op: Op | None) -> bool:
-        """Return whether operand and result differ only in the order of axes, and both can be transposed."""
+        """Return whether ``op`` only transposes, by one of ``perms``, a value that can have a side.
+
+        Operand and result must be movable: no variables, and without blockwise quantization.
+        """
         if not isinstance(op, Transpose | Reshape):
             return False
         perms, source, result = self.perms_of(op), op.input, op.output
@@ -110,7 +113,10 @@ class RegionFinder:
         return [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
 
     def has_side(self, value: Value) -> bool:
-        """Return whether ``value`` can have a side: it is not constant, and some permutation changes it."""
+        """Return whether ``value`` can have a side.
+
+        It has the rank of ``perms``, is not constant, and at least one of ``perms`` changes it.
+        """
         shape = value.shape
         if value.is_const or shape is None or len(shape) != self.rank:
             return False
@@ -159,8 +165,8 @@ class RegionFinder:
     def cross(self, region: Region, op: Move) -> list[Value]:
         """Give a side to the operand or the result of ``op`` if it has none; return the values that got one.
 
-        If both have sides, but ``op`` does not lead from the one to the other, ``op`` becomes a variable if
-        it can: a Transpose that may work on data with permuted axes, as other operators do.
+        If both have sides, but ``op`` does not lead from the one to the other, ``op`` is treated like an
+        operator of any other kind (``visit``): it becomes a variable if it can work on permuted axes.
         """
         source, result = op.input, op.output
         if source in self.sides and result in self.sides:
@@ -198,7 +204,7 @@ class RegionFinder:
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` leads from the side of the operand to that of the result.
+        """Return the operand of ``op`` if ``op`` transposes it from its side to the side of the result.
 
         Return None for other operators.
         """
@@ -218,8 +224,8 @@ class RegionFinder:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
         The rewritten graph has one value for each order of axes (axes of dimension 1 do not count).  So of
-        the values with one order, at most one may be an input or an output of the graph or have
-        ``is_variable``.  Further outputs are left out, with the values that transposes produce from them.
+        the values with the same order, only one may be an input, an output or a value with ``is_variable``.
+        Further outputs are left out, with the values that transposes produce from them.
         Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
@@ -267,9 +273,9 @@ class RegionFinder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> list[Value]:
-        """Add ``op``, which has a value on ``side``, to ``region`` as a variable, or record why it is none.
+        """Add ``op``, which has a value on ``side``, to ``region`` as a variable if ``op`` can be one.
 
-        Return its operands and results that now get ``side``.
+        Otherwise record in ``fixed`` why not.  Return the operands and results of ``op`` that get ``side``.
         """
         if op in self.variables or op in self.fixed:
             return []
@@ -287,8 +293,8 @@ class RegionFinder:
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
         """Return the indices of the operands that are permuted with ``op``, and its data.
 
-        The data are the values among these operands and the results that can have a side.  ``side``: the side
-        on which ``op`` works.  If ``op`` can work on no other side, return why as a sentence.
+        The data are those of these operands, and of the results, that can have a side.  ``side``: the side on
+        which ``op`` works.  If ``op`` must stay on this side, return why as a sentence.
         """
         kind = type(op).__name__
         is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)

@@ -7,9 +7,9 @@ The terms of region.py:
 - A tensor is all values that transposes produce from each other, each on a side; ``root`` is the first one.
 - A variable is an operator that can work on several sides; a region is connected tensors and variables.
 
-Terms of labels.py: a label is a side here.  A problem is to choose the label of each variable such that the
-copies of tensors, and the charges of the variables with these labels, cost least.  A demand is the producer
-and the consumers of a tensor, with the cost of one copy.
+Terms of labels.py: a label is a side here.  A problem is to choose a label for each variable so that two
+costs together are lowest: those of the copies of tensors, and those of the variables with these labels (their
+charges).  A demand is the producer and the consumers of a tensor, with the cost of one copy.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
     """Return producer and consumers of ``tensor``, each as a number.
 
     A variable has its own number.  Any other operator, an input or an output of the graph is bound to a
-    side, and has the number ``~side``, which is negative.  No consumers are operators that accept all
-    sides, and the transposes and reshapes between the values of the tensor (``tensor.moves``).
+    side, and has the number ``~side``, which is negative.  Two kinds of users are left out: operators that
+    accept all sides, and the transposes and reshapes between the values of the tensor (``tensor.moves``).
     """
     op = tensor.root.producer
     variable = None if op is None else finder.variables.get(op)

@@ -63,8 +63,8 @@ class Constants:
 class _Copy:
     """``value``: a tensor as it is on ``side``.  ``users``: the operators that will read ``value``.
 
-    ``mover``: the move that makes ``value`` from the value of the copy ``base``.  Both are None for the
-    original, which the producer of the tensor makes.
+    ``mover``: the move that makes ``value`` from the value of the copy ``base``.  For the original, which the
+    producer of the tensor makes, ``mover`` and ``base`` are None.
     """
 
     side: int
@@ -139,10 +139,12 @@ class Applier:
     def insert_movers(self, made: Sequence[_Copy]) -> None:
         """Insert the mover of each copy in ``made`` before all operators that read the copy.
 
-        These are the users of the copy, and the movers of copies that are derived from it.  If a derived
-        copy has users, these count instead of its mover, which will be inserted before them.  If it has
-        none, its mover counts if it is in the graph already, where it stays; a mover that is not in the
-        graph is inserted later, after the mover of its base.
+        These are the users of the copy, and the movers of the copies that are derived from it.  A derived
+        copy counts as follows:
+
+        - If it has users, these count instead of its mover, which will be inserted before them.
+        - If it has no users, but its mover is in the graph, the mover counts; it stays where it is.
+        - Otherwise it does not count: its mover is inserted later, after the mover of its base.
         """
         for copy in made:
             derived = [other for other in made if other.base is copy]

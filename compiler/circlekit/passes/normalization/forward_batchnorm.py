@@ -65,11 +65,12 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def follows_a_linear_operator(self, x: Value, match: Match) -> str | None:
+        """A linear operator before ``x`` can absorb the factor or the offset."""
         return producer_refusal(x, isinstance(match.ops["z"], Add))
 
     @condition
     def commutes(self, match: Match) -> str | None:
-        """Refuse an offset after a Pad, and an activation together with an average."""
+        """An offset does not follow a Pad; beside an average there is no activation."""
         y, z = match.ops["y"], match.ops["z"]
         if isinstance(y, Pad) and isinstance(z, Add):
             return f"%{y.output.name}: pads with zeros, which do not get the offset"
@@ -82,6 +83,7 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def is_per_channel(self, match: Match, c: Array, x: Value, y: Value) -> str | None:
+        """``c`` has one number, or one for each channel of ``x``."""
         if isinstance(match.ops["y"], Transpose):
             return _transposed_refusal(c, x, match)
         if isinstance(match.ops["y"], Reshape) and (c.size == 1 or _repeated(c, x, y) is not None):
@@ -128,9 +130,9 @@ def _repeated(c: Array, x: Value, y: Value) -> Array | None:
     ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Example: for
     x [1,2,3], y [1,6] and c = [p,q,r,p,q,r], return [p,q,r].
 
-    Return None also if this may combine an element of ``y`` with the number of another channel, because ``c``
-    is broadcast.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but
-    ``c`` has one number for the row.
+    Return None also if the broadcast of ``c`` may combine an element of ``y`` with the number of another
+    channel.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but ``c``
+    has one number for the row.
     """
     channels = x.shape[-1] if x.shape else None
     if not channels or not c.size or c.size % channels:
@@ -158,14 +160,17 @@ class _Product(Rewrite):
 
     @condition
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
+        """Linear operators before ``a`` and ``b`` can absorb the factor."""
         return producer_refusal(a, is_offset=False) or producer_refusal(b, is_offset=False)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
+        """``c`` has one number, or one for each channel."""
         return channel_refusal(c, y)
 
     @condition
     def one_shape(self, a: Value, b: Value, y: Value) -> str | None:
+        """``a`` and ``b`` have the shape of their sum."""
         if y.shape is not None and a.shape == b.shape == y.shape:
             return None
         shapes = f"{format_shape(a.shape)} and {format_shape(b.shape)}"
@@ -189,6 +194,7 @@ class _Offset(_Product):
 
     @condition
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
+        """A linear operator before ``a`` can absorb the offset, and ``b`` is not constant."""
         if b.is_const:
             return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
         return producer_refusal(a, is_offset=True)
@@ -197,8 +203,8 @@ class _Offset(_Product):
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  An
-    offset moves if one of them does.
+    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  For an
+    offset, one of the two is enough.
     """
 
     name = "forward_batchnorm_over_add"

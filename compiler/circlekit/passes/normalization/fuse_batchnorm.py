@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether the numbers of ``c`` may be along another axis than the last if a Transpose stands
-    between the linear operator and ``y``.
+    ``any_axis``: whether the numbers of ``c`` may be along any axis, not only the last, where a Transpose
+    stands between the linear operator and ``y``.
     """
 
     is_offset: ClassVar[bool] = True
@@ -32,10 +32,12 @@ class _Normalized(Rewrite):
 
     @condition
     def follows_a_linear_operator(self, y: Value) -> str | None:
+        """A linear operator before ``y`` can absorb the constant."""
         return producer_refusal(y, self.is_offset)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
+        """``c`` has one number, or one for each channel."""
         if self.any_axis and c.size == max(c.shape, default=1) and has_transpose_before(y):
             return None
         return channel_refusal(c, y)
@@ -79,10 +81,10 @@ class _DifferenceFromConstant(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), for a constant c after a layer.
+    """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), if y comes from a layer.
 
-    A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and variance.
-    When only sums and products are left, the fuse passes absorb one after the other, in any order.
+    c is a constant.  A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean
+    and variance.  Later passes fold only sums and products into a layer, one after the other.
     """
 
     name = "normalize_batchnorm"
@@ -127,6 +129,7 @@ class ThroughMaxPool(IntoConvBefore):
 
     @condition
     def keeps_the_order(self, gamma: Array) -> str | None:
+        """No factor is negative."""
         if (gamma >= 0).all():
             return None
         return "expected no negative factor, which would turn the maxima into minima"
@@ -147,6 +150,7 @@ class IntoConvAfter(Rewrite):
 
     @condition
     def positive(self, gamma: Array) -> str | None:
+        """All factors are positive."""
         if (gamma > 0).all():
             return None
         return "expected only positive factors: others do not commute with RELU"
@@ -205,6 +209,7 @@ class MakeBatchNormGammaPositive(Rewrite):
 
     @condition
     def some_negative(self, gamma: Array) -> str | None:
+        """At least one factor is negative."""
         return None if (gamma < 0).any() else "expected a negative factor"
 
     def constants(self, gamma: Array) -> dict[str, Array]:

@@ -31,18 +31,19 @@ SMALL_EPSILON = 1e-5
 """The largest epsilon e in (x - mean) / (d + e) that the pass accepts if it is requested by name.
 
 (d + e)^2 = d^2 + 2 e d + e^2, but INSTANCE_NORM can add only a constant to the variance d^2.  The pass takes
-2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  The relative error of the quotient is about 15 e or
-less for d from 0.1 to 10, larger for a smaller d above 0, and 0 if d is 0.
+2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  For d from 0.1 to 10, the relative error of the
+quotient is about 15 e or less.  For a smaller d above 0 it is larger.  If d is 0, the quotient stays 0.
 """
 
 
 class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
-    The forms further down in this file use these letters.  ``m``, ``m2``: the means, often the same value.
+    All forms use these letters.  ``m``, ``m2``: the means, often the same value.
     ``d``, ``e``: the differences x - mean.  ``q``: their squares.  ``v``: the variance.  ``a``: v + epsilon.
     ``r``: the divisor, or its reciprocal.  ``g``, ``b``: gamma and beta, if present.  ``f``: gamma * r.
     ``n``: the quotient.  Other letters are intermediate results.
+
     Some exporters reshape x of [N,H,W,C] to ``s`` of [N,H,W,C,1], normalize s to ``y``, and reshape y back.
     ``max_epsilon``: the largest epsilon that is accepted.
     """
@@ -51,10 +52,10 @@ class InstanceNorm(Rewrite):
     max_epsilon: float = np.inf
 
     # $square: one of SQUARES.  $ending: one of SUMS, or a quotient, perhaps with AFFINE; its result is $z.
-    # $first and $last: the Reshapes from x to s and back; then $x is s, and $z is y.  Without Reshapes, $x is
-    # x, $z is z, $first is empty, and $last has the attributes of the last operator of $ending.  For example,
-    # SQUARES[1] and QUOTIENTS[1] give  e = Sub(x, m2)  q = Square(e)  v = Mean(q)  d = Sub(x, m)
-    # a = Add(v, eps)  r = Sqrt(a)  z = Div(d, r)  after the two means of x.
+    # With Reshapes, $first and $last are the Reshapes from x to s and back, $x is s, and $z is y.
+    # Without, $first is empty, $last has the attributes of the last operator, $x is x, and $z is z.
+    # Example: SQUARES[1] and QUOTIENTS[1] give, after the two means of x,
+    # e = Sub(x, m2)  q = Square(e)  v = Mean(q)  d = Sub(x, m)  a = Add(v, eps)  r = Sqrt(a)  z = Div(d, r)
     before = """
         $first
         m = Mean($x: f32, axes: const)      {keep_dims: true}
@@ -68,6 +69,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def known_channels(self, match: Match) -> str | None:
+        """``x`` is [N,H,W,C] or [N,C,W] with a known C; ``s``, if present, is [N,H,W,C,1]."""
         x, s = match.value("x"), match.values.get("s")
         if x.rank not in (3, 4) or channels_of(x) is None:
             shape = format_shape(x.shape)
@@ -78,6 +80,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def means_over_the_image(self, match: Match) -> str | None:
+        """All means are over the image: the axes H and W, or W alone."""
         x = match.value("x")
         inner = match.values.get("s") or x
         expected = [2] if x.rank == 3 else [1, 2]
@@ -89,6 +92,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def parameters_per_channel(self, match: Match) -> str | None:
+        """If present, gamma and beta have one number, or one for each channel."""
         x = match.value("x")
         # the axis of the channels in the normalized value: -1 in [N,H,W,C], -2 in [N,C,W] and [N,H,W,C,1]
         axis = -1 if x.rank == 4 and "s" not in match.values else -2
@@ -103,6 +107,7 @@ class InstanceNorm(Rewrite):
 
     @condition
     def epsilon_fits(self, match: Match) -> str | None:
+        """Epsilon is not negative, not too large, and has the same effect in INSTANCE_NORM."""
         eps = match.value("eps")
         epsilon = float(eps.array().reshape(-1)[0])
         if epsilon and not np.float32(self.added_to_variance(epsilon)):
@@ -148,7 +153,7 @@ class EpsilonAddedToDeviation(InstanceNorm):
 
 
 def channels_of(x: Value) -> int | None:
-    """Return the number of channels of ``x``, which is NHWC or NCW as INSTANCE_NORM takes it, or None."""
+    """Return the number of channels of ``x``, NCW if its rank is 3, else NHWC; None if it is unknown."""
     return None if x.shape is None else x.shape[1 if x.rank == 3 else -1]
 
 

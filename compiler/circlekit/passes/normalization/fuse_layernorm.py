@@ -41,6 +41,7 @@ class _LayerNorm(Rewrite):
 
     @condition
     def means_over_the_same_axes(self, x: Value, axes: Array, axes2: Array) -> str | None:
+        """Mean and variance are over the same axes, and the last axis is one of them."""
         first, second = (sorted(reduced_axes(int_list(numbers), x.known_rank)) for numbers in (axes, axes2))
         if first != second:
             return f"%{x.name}: expected a mean and a variance over the same axes, got {first} and {second}"
@@ -50,15 +51,17 @@ class _LayerNorm(Rewrite):
 
     @condition
     def result_has_the_shape_of_x(self, match: Match) -> str | None:
+        """Broadcasting gamma and beta does not change the shape of ``x``."""
         constants = [match.values[name] for name in ("g", "b") if name in match.values]
         refusals = (broadcast_refusal(match.value("x"), value) for value in constants if value is not None)
         return next(filter(None, refusals), None)
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """Refuse if a factor f with gamma, or a sum h with beta, is smaller than x (see FACTORS and SUMS).
+        """A factor ``f`` with gamma and a sum ``h`` with beta are as large as ``x``.
 
-        Then the present form is cheaper.  An example is a gamma or beta of one number.
+        Otherwise the present form is cheaper, for example with a gamma or beta of one number.  For ``f`` and
+        ``h`` see FACTORS and SUMS.
         """
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
@@ -115,7 +118,7 @@ OTHER_FORMS_OF_D = _LayerNorm.members(
 
 
 class _GammaLast(Rewrite):
-    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and f = r * gamma as large as x."""
+    """x * (r * gamma)  ==  (x * r) * gamma, if r * gamma has the shape of x, and r has fewer elements."""
 
     before = """
         r = Rsqrt(a)

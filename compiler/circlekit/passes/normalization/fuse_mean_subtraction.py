@@ -44,9 +44,9 @@ class FuseMeanSubtraction(GraphPass):
 
     The mean is over the last axis.  x is a sum of results of layers, as in a transformer, where each layer
     normalization reads the sum of all blocks before.  The users of x must be subtractions of its mean,
-    further sums, or movements of rows.  If an operand of a sum or movement cannot be centered by its layers,
-    a new subtraction centers it; a constant is centered itself.  The pass refuses unless more subtractions
-    disappear than are added.
+    further sums, or movements of rows.  Where the layers cannot center an operand of a sum or movement, a new
+    subtraction centers it; a centered constant replaces a constant operand.  The pass refuses unless more
+    subtractions disappear than are added.
     """
 
     name = "fuse_mean_subtraction"

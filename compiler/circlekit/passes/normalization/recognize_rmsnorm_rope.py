@@ -116,6 +116,7 @@ class _Rope(Rewrite):
 
     @condition
     def rotates_rows(self, x: Value, axis: int) -> str | None:
+        """``x`` is static, of rank 4, with an even last dimension; halves are joined along the last axis."""
         if x.shape is None or len(x.shape) != 4 or not x.is_static or x.static_shape[3] % 2:
             shape = format_shape(x.shape)
             return f"%{x.name}: expected a static shape of rank 4 with an even last dimension, got {shape}"
@@ -125,6 +126,7 @@ class _Rope(Rewrite):
 
     @condition
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
+        """``lo`` and ``hi`` are the first and the second half of ``x`` along the last axis."""
         shape, half = x.static_shape, x.static_shape[-1] // 2
         if max(shape) > MAX_ELEMENTS or prod(shape) > MAX_ELEMENTS**2:  # maybe of a damaged file
             return f"%{x.name}: the shape {format_shape(shape)} is too large to be examined"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that remove operators without effect, or whose effect another operator undoes."""
+"""Passes that remove operators: those without effect, and those whose effect another operator undoes."""

@@ -92,8 +92,8 @@ def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
 class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
-    f may also be a MEAN with keep_dims over axes before those that the Reshape changes, or a softmax over a
-    last axis that the Reshape keeps.
+    f may also be a MEAN with keep_dims over leading axes that the Reshape keeps, or a softmax if the Reshape
+    keeps the last axis.
     """
 
     name = "forward_reshape_to_unaryop"

@@ -29,6 +29,7 @@ class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
 
     @condition
     def static_shape(self, x: Value, y: Value) -> str | None:
+        """``x`` has a static shape."""
         return None if x.is_static else f"%{x.name}: expected a static shape, got {x.type}"
 
 
@@ -42,6 +43,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
+        """Every element of the condition chooses the same operand."""
         choice = self.after == "x"  # what every element of the condition must be: true for x, false for y
         if c.size and (c == choice).all():
             return None
@@ -49,7 +51,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Refuse if broadcasting may enlarge an unknown dimension; the engine compares the known ones."""
+        """Broadcasting cannot enlarge an unknown dimension; the engine compares the known ones."""
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)
@@ -61,9 +63,9 @@ class _OneChoice(Rewrite):
 class RemoveIdentity(Rules):
     """Remove operators that return their operand.
 
-    These are SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always chooses the
-    same operand, BROADCAST_TO and TILE to the same shape, and custom operators without effect that training
-    has left (Identity, StopGradient, ...).
+    Builtin operators: SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always
+    chooses the same operand, BROADCAST_TO and TILE to the same shape.
+    Custom operators: those without effect that training has left (Identity, StopGradient, ...).
     """
 
     name = "remove_identity"
@@ -88,6 +90,7 @@ class _NeutralConstant(Rewrite):
 
     @condition
     def changes_nothing(self, match: Match) -> str | None:
+        """All elements of ``c`` are the neutral number, and ``c`` does not change the shape of ``x``."""
         c = match.value("c")
         return all_equal(c.array(), self.number, c.name) or broadcast_refusal(match.value("x"), c)
 
@@ -123,6 +126,7 @@ class CastAndBack(Rewrite):
 
     @condition
     def is_lossless(self, x: Value, y: Value) -> str | None:
+        """The dtype of ``y`` represents every number of the dtype of ``x``."""
         if holds_all(y.dtype, x.dtype):
             return None
         return f"%{y.name}: {y.dtype.short} does not represent every number of {x.dtype.short}"
@@ -194,6 +198,7 @@ class _ReluOfFakeQuant(Rewrite):
 
     @condition
     def starts_at_zero(self, y: Value, low: float) -> str | None:
+        """The grid begins at 0 or above."""
         return None if low >= 0 else f"%{y.name}: expected a grid that begins at 0 or above, got {low:g}"
 
 

@@ -30,6 +30,7 @@ class DequantizeAndBack(Rewrite):
 
     @condition
     def of_few_bits(self, x: Value) -> str | None:
+        """``x`` has up to 16 bits."""
         dtype = x.dtype.numpy
         if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 4:
             return None
@@ -37,6 +38,7 @@ class DequantizeAndBack(Rewrite):
 
     @condition
     def numbers_are_finite(self, x: Value) -> str | None:
+        """All scales are above 0, and all dequantized numbers are finite."""
         scale = np.zeros(0) if x.quantization is None else x.quantization.scale.astype(np.float64)
         # |number - zero point| is below 2^17 for numbers and zero points of up to 16 bits
         if scale.size and (scale > 0).all() and scale.max() * 2.0**17 < float(np.finfo(np.float32).max):
@@ -58,6 +60,7 @@ class QuantizeTwice(Rewrite):
 
     @condition
     def rounds_alike(self, y: Value, z: Value) -> str | None:
+        """``y`` and ``z`` have the same scale, and the range of ``y`` includes the range of ``z``."""
         first, second = _steps(y), _steps(z)
         if first is None or second is None or first[0] != second[0]:
             return f"%{y.name}: expected the grid of %{z.name}, got another one"
@@ -113,13 +116,14 @@ class RemoveQdqForMpo(Rewrite):
 
     @condition
     def is_a_product(self, x: Value) -> str | None:
+        """``x`` comes from a FullyConnected or BatchMatMul."""
         if isinstance(x.producer, FullyConnected | BatchMatMul):
             return None
         return f"%{x.name}: comes from {origin(x)}, expected FullyConnected or BatchMatMul"
 
     @condition
     def is_dequantized(self, z: Value) -> str | None:
-        """Refuse if ``z`` has a user that is no Dequantize: ONE's pattern ends in a Dequantize."""
+        """All users of ``z`` are Dequantize, because the pattern of ONE ends in a Dequantize."""
         has_only_dequantize = all(isinstance(user, Dequantize) for user in z.users)
         return None if has_only_dequantize else f"%{z.name}: has users other than Dequantize"
 

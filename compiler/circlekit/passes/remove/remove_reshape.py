@@ -29,6 +29,7 @@ class _Reshaped(Rewrite):
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        """``x``, ``y`` and ``z`` have the same quantization parameters."""
         return same_quantization(x, y, z)
 
 
@@ -48,6 +49,7 @@ class SameShapeReshape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
 
     @condition
     def one_shape(self, x: Value, y: Value) -> str | None:
+        """``y`` has the shape of ``x``."""
         return same_shape(x, y)
 
 
@@ -95,9 +97,9 @@ MAX_RANK = 4
 class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  If u
-    (or v) is a constant instead, w is this constant with the batch dimensions of b (or a), or with batch
-    dimensions of 1 if the constant is a single matrix.
+    a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.
+    u or v may be a constant instead.  In the new product, the constant w takes its place: the same matrices
+    with the batch dimensions of the other operand, a or b.  A single matrix gets batch dimensions of 1.
     """
 
     before = """
@@ -111,6 +113,7 @@ class _BatchReshaped(Rewrite):
 
     @condition
     def only_the_batch(self, match: Match, z: Value) -> str | None:
+        """The Reshapes change only batch dimensions, and all shapes are static."""
         pairs = [(match.values.get(o), match.values.get(n)) for o, n in (("a", "u"), ("b", "v"))]
         reshaped = [(old, new) for old, new in pairs if old is not None and new is not None]
         refusals = (s for old, new in reshaped if (s := _batch_refusal(old, new)) is not None)
@@ -122,10 +125,10 @@ class _BatchReshaped(Rewrite):
 
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
-    """Return why the Reshape from ``old`` to ``new`` cannot move behind the product, else None.
+    """Return why the Reshape from ``old`` to ``new`` cannot move after the product; None if it can.
 
-    It cannot if the rank of ``old`` is not 2 to MAX_RANK, or if other than batch dimensions change.
-    Raise ModelError if a shape is not static; the pass then reports this message as its refusal.
+    The rank of ``old`` must be from 2 to MAX_RANK, and the Reshape may change only batch dimensions.
+    Raise ModelError if a shape is not static; the pass then reports the message of the error as its refusal.
     """
     a, b = old.static_shape, new.static_shape
     if not 2 <= len(a) <= MAX_RANK:
@@ -144,6 +147,7 @@ class _BothReshaped(
 
     @condition
     def equal_batches(self, a: Value, b: Value, u: Value, v: Value) -> str | None:
+        """``a`` and ``b`` have the same batch dimensions; so have ``u`` and ``v``."""
         for left, right in ((a, b), (u, v)):
             first, second = left.static_shape[:-2], right.static_shape[:-2]
             if first != second:
@@ -157,7 +161,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """Refuse a constant with other users, or with batch dimensions that differ from the other operand's.
+        """The constant has no other use, and has the batch dimensions of the other operand.
 
         A constant that is a single matrix fits any batch dimensions.
         """

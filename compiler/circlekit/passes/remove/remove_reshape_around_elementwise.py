@@ -80,7 +80,10 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """Return the operands of ``op`` that are not constant; None if all are or ``op`` is not elementwise."""
+    """Return the operands of an elementwise ``op`` that are not constant; None if all are constant.
+
+    Return None for any other ``op``.
+    """
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -152,7 +155,7 @@ def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
 
 
 def is_removable(last: Reshape, source: Value) -> bool:
-    """Return whether ``last`` will change nothing, because its operand will have the shape of ``source``."""
+    """Return whether ``last`` changes nothing once its operand has the shape of ``source``."""
     is_same_shape = same_shape(source, last.output) is None
     return is_same_shape and last.input.quantization == last.output.quantization
 
@@ -165,8 +168,8 @@ def sources_of(region: Region) -> list[Value]:
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, or need not be
-    because it is not constant or has one element.
+    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, and also if ``value``
+    stays as it is, because it is not constant or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
@@ -231,9 +234,10 @@ def _constant(graph: Graph, like: Value, array: Array) -> Value:
 class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
-    f and g stand for any number of elementwise operators.  All Reshapes before them must read values of the
-    same shape, and constant operands must have a form for this shape (see ``_form``).  The results of f and g
-    must have no other users and be no outputs of the graph.  At least one Reshape must become unnecessary.
+    f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
+    the same shape, and constant operands must have a form for this shape (see ``_form``).  The results of f
+    and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
+    Reshape must become unnecessary.
 
     ``back``: whether x must have shape C.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take all elements, and padding of width 0 or that a slice cuts off again."""
+"""Remove slices and splits that take all elements, padding of width 0, and padding that a slice cuts off."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class _NoWidth(Removed, call="$pad"):
 
     @condition
     def no_border(self, match: Match) -> str | None:
+        """All widths are 0."""
         paddings = match.value("paddings")
         return all_equal(paddings.array(), 0, paddings.name)
 
@@ -43,6 +44,7 @@ class _Sliced(Rewrite):
 
     @condition
     def keeps_no_border(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
+        """The slice takes only elements of ``x``."""
         x, y, p = map(match.value, "xyp")
         first = begin - paddings[:, 0]  # the begin and the end of the slice as indices of x
         end = first + resolved(begin, size, p)
@@ -62,6 +64,7 @@ class _SlicedBack(_Sliced):
 
     @condition
     def keeps_all_of_x(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
+        """The slice takes exactly the elements of ``x``."""
         x = match.value("x")
         kept = resolved(begin, size, match.value("p"))
         if (begin != paddings[:, 0]).any() or (kept != x.static_shape).any():
@@ -89,6 +92,7 @@ class _SlicedBackByStrides(Rewrite):
     def keeps_all_of_x(
         self, match: Match, x: Value, paddings: Array, begin: Array, end: Array, strides: Array
     ) -> str | None:
+        """The slice takes exactly the elements of ``x``."""
         op, p = match.ops["y"], match.value("p")
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))

@@ -34,6 +34,7 @@ class _Masked(Rewrite):
 
     @condition
     def keeps_the_mean(self, rate: Array, factor: Array) -> str | None:
+        """``factor`` is 1 / (1 - ``rate``)."""
         return mean_refusal(1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0]))
 
 
@@ -53,6 +54,7 @@ class _Floored(Rewrite):
 
     @condition
     def keeps_the_mean(self, match: Match, keep: Array, factor: Array) -> str | None:
+        """``x`` is scaled by 1 / ``keep``."""
         scale = float(factor.reshape(-1)[0])
         if isinstance(match.ops["s"], Div):
             scale = 1 / (scale or np.nan)
@@ -110,6 +112,7 @@ class RemoveGatherGuard(Rewrite):
 
     @condition
     def counts_the_rows(self, match: Match, p: Value, axis: int) -> str | None:
+        """``n`` and ``n2`` are the number of rows of ``p``."""
         rows = p.known_shape[normalized_axis(axis, p.known_rank)]
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:
@@ -124,12 +127,15 @@ TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("A
 class RemoveNodesOf(Pass):
     """Remove operators of given kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change if the operators do not return that operand.  An operator stays if it has several results, a
-    result but no first operand, or a result of another dtype or shape than the operand.  It also stays if the
-    result is an output whose place the operand cannot take.
-    ``found``: those of the given names that an operator had in this run or an earlier one.
-    Raise RewriteError for a name that is not in ``found`` after a run, unless refusals are recorded
-    (--explain).
+    Values change if the operators compute something else than their first operand.  An operator with a result
+    stays in these cases:
+
+    - It has several results, or no first operand.
+    - The dtype or the shape of the result differs from that of the first operand.
+    - The result is an output of the graph, and the first operand cannot take its place.
+
+    Raise RewriteError at the end of a run for a given name that no operator had in this run or an earlier
+    one; with --explain, raise nothing.  ``found``: the given names that an operator had so far.
     """
 
     name = "remove_nodes_of"

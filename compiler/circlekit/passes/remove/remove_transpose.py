@@ -19,9 +19,9 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class Factor(NamedTuple):
     """A factor of an original dimension, as a dimension of 6 may be split into factors 2 and 3.
 
-    ``place``: the index of the dimension; then, for each split that led to this factor, 0 if the factor is in
-    the outer part and 1 if it is in the inner part.  If the places of all factors ascend, from the first axis
-    to the last, the elements are in their original order.
+    ``place``: first the index of the dimension; then one number for each split that led to this factor: 0 for
+    the outer part of the split, 1 for the inner part.  If the places of all factors ascend, from the first
+    axis to the last, the elements are in their original order.
     """
 
     size: int
@@ -91,6 +91,7 @@ class _OneReshape(Rewrite):
 
     @condition
     def keeps_the_order(self, match: Match) -> str | None:
+        """The elements keep their order, and all values have the same quantization parameters."""
         nodes = self.definition().before.nodes
         values = [match.value(name) for name in ("x", *(node.results[0] for node in nodes))]
         if 0 in values[0].static_shape:
@@ -152,6 +153,7 @@ class Merge(Rewrite):
 
     @condition
     def one_quantization(self, x: Value, y: Value, z: Value) -> str | None:
+        """``x``, ``y`` and ``z`` have the same quantization parameters."""
         return same_quantization(x, y, z)
 
     def constants(self, first: Array, second: Array) -> dict[str, Array]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pass that moves slices before the operators whose results they slice, and its helpers."""
+"""The pass ``backward_slice`` and its helpers: slices move before the operators whose results they take."""

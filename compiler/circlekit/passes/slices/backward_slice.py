@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move slices before the operators whose results they take, so that these compute fewer elements."""
+"""Move slices before the operators whose results they take; then these operators compute fewer elements."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class _Cone:
     For slice(Relu(Add(x, c))), ``ops`` can be [Relu, Add]: then x is sliced, and a part of c replaces c.
     A ``Part`` is the indices of a value that an operator needs, along each axis.
     ``needed``: for each operator of ``ops``, the parts of its operands, by operand index.  None stands for an
-    operand that it does not need, such as an operand of a Concatenation that the slice leaves out.
+    operand that the operator no longer needs, such as one of a Concatenation that the slice leaves out.
     ``parts``: for each value, the parts of it that ``last`` or an operator of ``ops`` needs.
     ``obstacle``: why ``ops`` is empty.
     """

@@ -36,8 +36,8 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     """Return which parts of the operands are needed for the indices ``taken`` of the result along ``axis``.
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
-    Return None if an index of the result needs other indices along ``axis``, or if that is not known, as for
-    operands of unknown rank.
+    Return None if ``op`` mixes indices along ``axis``, or if it is not known whether it does, for example
+    because the rank of an operand is unknown.
     """
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
@@ -52,8 +52,8 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 def without_axis(op: Op, axis: int) -> dict[int, int] | None:
     """Return, by operand index, the axis that an operand must lose if the result of ``op`` loses ``axis``.
 
-    Operands that lose no axis are left out.  ``op`` and ``axis`` must be such that ``needed_for`` does not
-    return None.  Return None if ``op`` cannot work without ``axis``, or if that is not known.
+    Operands that lose no axis are left out.  The caller has checked that ``needed_for`` does not return None
+    for ``op`` and ``axis``.  Return None if ``op`` cannot work without ``axis``, or if this is not known.
     """
     rank = op.output.known_rank
     if isinstance(op, Elementwise | Selection):
@@ -166,7 +166,7 @@ def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
 def _output_channels(op: Op) -> dict[int, int] | None:
     """Return {operand index: axis 0} for the weights and the bias, whose axis 0 has the output channels.
 
-    Return None if other operators use them, if they are not constant, or for a convolution with groups.
+    Return None for a convolution with groups, and if weights or bias are not constant or have other users.
     """
     if weights_of(op) is None or not has_weights_alone(op):
         return None

@@ -51,7 +51,7 @@ class Part(NamedTuple):
     def has_data(self) -> bool:
         """Whether ``constant`` can return this part: the value must be a plain constant with one use.
 
-        Its quantization must have no ``details``, and, if the part drops axes, no scales per channel.
+        The quantization must have no ``details``.  If the part drops axes, it must not be per channel either.
         """
         value = self.value
         loses_channels = value.quantization is not None and value.quantization.is_per_channel and self.dropped
