@@ -213,8 +213,8 @@ class GraphChooser(ConstantForms):
 
         The value must have one use and no other given form, and must not be an output.  Its producer must
         have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
-        producer's result must have the form of an operand (``results_follow``), that operand must satisfy
-        the same conditions; it gets ``form``, too.
+        producer's result must have the form of an operand (``results_follow``), the producer must have one
+        result.  This operand must satisfy the same conditions, and gets ``form``, too.
         """
         values = []  # those that get ``form``
         while (producer := self._free_producer(value, form)) is not None:

@@ -103,8 +103,8 @@ def inner_name(op: Op, name: str) -> str:
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
     """Yield (index of the graph, operator, ``inner_name``) for the states and inner tensors to observe.
 
-    Recurrent operators with float data have them.  Left out are states that have the form of the result, and
-    inner tensors whose scale does not depend on their range.
+    Only recurrent operators with float data have them.  States that have the form of the result are not
+    observed, nor are inner tensors whose scale does not depend on their range.
     """
     for index, graph in enumerate(model.graphs):
         for op in graph:

@@ -39,7 +39,7 @@ GraphStatistics = dict[str, TensorStatistics]
 SUFFIXES = (".json", ".npz")
 VERSION = 1
 DOCUMENT = "calibration"
-"""A name with two uses: the .npz member with the document as UTF-8 text; in the document, VERSION's key."""
+"""The name of the .npz member that holds the document as UTF-8 text; also VERSION's key in the document."""
 
 
 def check_path(path: FilePath) -> None:

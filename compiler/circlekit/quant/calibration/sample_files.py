@@ -98,7 +98,7 @@ class SampleFile:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether there is a file or folder at ``path``; False for names that no system allows."""
+    """Return whether there is a file or folder at ``path``; False for names that the system refuses."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -37,8 +37,8 @@ Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limi
 LARGEST_BIAS_STEP = 0.25
 """The largest wanted ratio of a bias's scale to the scale of the result.
 
-A bias with a larger scale loses precision.  So weights with a given form get smaller scales, which make the
-scale of the bias smaller, as far as the dtype has room.
+A bias with a larger scale loses precision.  The scale of the bias falls with the scales of the weights.  So
+weights with a given form get smaller scales, as far as the dtype has room.
 """
 
 

@@ -54,8 +54,8 @@ class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
     ``target``: the runtime that has to run the model.
-    ``given``: the given forms, which the caller of ``quant.choose.choose`` passes because training used them,
-    and the forms that follow from them (see ``with_followed``), by name of the tensor.
+    ``given``: the given forms by name of the tensor.  The caller of ``quant.choose.choose`` passes them,
+    because training used them; forms that follow from them (see ``with_followed``) are added.
     ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one,
     else one that follows from other ranges (``add_ranges``, only if there are given forms).
     ``rounded``: those given forms that the caller passes with ``TensorForm.rounds``, by name of the tensor.
@@ -196,7 +196,7 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds a mask that is no constant.
+        """Raise ModelError if ``op`` adds a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """

@@ -57,8 +57,8 @@ So fewer choices are needed.
 MIN_SQNR = {8: 12.0, 16: 24.0}
 """By bits of the activations, the SQNR in dB below which ``raise_patterns`` raises patterns.
 
-With 8 bits such a model is of little use.  With 16 bits, rounding activations makes so much noise only if a
-range is too wide for integers.
+With 8 bits such a model is of little use.  With 16 bits, the noise of activations is so high only if a range
+is too wide for integers.
 """
 
 MIN_PATTERN_GAIN = 6.0
@@ -142,7 +142,7 @@ def raise_operators(
 def raise_patterns(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
-    """Return the operators of patterns to raise if the quantized model has less than MIN_SQNR, else none.
+    """Return the operators of patterns to raise; none if the quantized model has at least MIN_SQNR.
 
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR

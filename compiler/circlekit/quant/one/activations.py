@@ -280,7 +280,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 def fix_special(task: Task) -> None:
     """Set the parameters of results for which the rule has fixed parameters, or demands integer scales.
 
-    Results that were quantized before keep theirs, with which ``model`` computes them.
+    Results that are quantized already in the given model keep their parameters.
     """
     for op in task.quantized_ops():
         rule = task.rule(op)
@@ -319,9 +319,10 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """If ``op`` is a QUANTIZE from one integer dtype to another, give its result a fixed or integer scale.
+    """Give the result of a QUANTIZE from one integer dtype to another the scale that a rule demands.
 
-    Such a scale comes from the rule of the operator that determines the operand's scale (``origin_rule``).
+    This is the rule of the operator that determines the operand's scale (``origin_rule``).  It may have fixed
+    parameters, or demand an integer scale.  Do nothing for any other ``op``.
     """
     if not isinstance(op, Quantize):
         return
