@@ -65,7 +65,7 @@ def schemes_of(
 
 
 def _names(op: Op) -> list[str]:
-    """Return all patterns that select ``op`` and are not regular expressions."""
+    """Return all patterns without EXPRESSION_PREFIX that select ``op``."""
     return [op.code, type(op).__name__, *(v.name for v in op.results)]
 
 

@@ -75,8 +75,8 @@ def _check_zero_point(name: str, value: Value, zero_point: int) -> None:
 def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
     """Copy the quantization of the first tensor to the second, for each pair of names.
 
-    Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor, or the
-    zero points its dtype.
+    Raise ModelError for an unknown name, if the scales do not fit the shape of the second tensor, or if the
+    zero points do not fit its dtype.
     """
     for source, copy in pairs:
         quantization = _named(model, source)[0].quantization

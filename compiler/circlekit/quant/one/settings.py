@@ -9,9 +9,9 @@ ONE's configuration file is JSON:
 
 Each name is the name of a tensor; the setting is for the operator that produces this tensor.  Another
 exporter may give the same layers other names: ``alternate`` lists these by a label that stands for the
-exporter.  So a file has several alternatives, each with names for all layers: the names outside of
-``alternate``, and the names of each label.  (A layer without names for a label keeps the names outside of
-``alternate``.)
+exporter.  So a file has several alternatives, each with names for all layers: one with the names outside of
+``alternate``, and one for each label.  In the alternative for a label, a layer without names for this label
+keeps its names outside of ``alternate``.
 The names of exactly one alternative must all be in the model.
 """
 

@@ -59,8 +59,8 @@ MOST_NOISE = 0.25
 class LayerData:
     """A layer as matrix products, one for each group (see ``linear_layer``), and samples of its input.
 
-    In shapes, g is the number of groups, o the number of outputs of a group, d the depth (the number of
-    weights of an output), n the number of sampled rows (vectors of d inputs), p the number of ``parts``.
+    The letters in shapes: g groups; o outputs of a group; d weights of an output (the depth); n sampled rows
+    (vectors of d inputs); p ``parts``.
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.

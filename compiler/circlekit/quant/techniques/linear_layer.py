@@ -139,9 +139,9 @@ def separate_biases(graph: Graph) -> None:
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a layer; None if it is no layer, or if one of these conditions does not hold.
+    """Return ``op`` as a layer; None if ``op`` is no layer, or breaks one of these conditions.
 
-    Weights and bias must be constants, neither packed, sparse nor compressed.  Weights and input must be
+    Weights and bias must be plain constants: not packed, sparse or compressed.  Weights and input must be
     float, the weights must have elements, and the number of input channels must be known and not 0.
     """
     if isinstance(op, TransposeConv):
