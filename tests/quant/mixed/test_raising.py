@@ -142,7 +142,7 @@ graph main(%x: f32[1,8]) -> %y, %z {
 
 
 def test_the_rest_of_a_cluster_is_raised_after_a_part_of_it() -> None:
-    """First one user is raised because of its constants, then the rest of the cluster because of the tensor."""
+    """First one user is raised because of its constants, then all others because of the tensor."""
     ops, noise = star(MAX_CLUSTER)
     noise.constants[ops[1]] = 10.0
     chosen = choose_raised(noise, ops, clusters=[ops])

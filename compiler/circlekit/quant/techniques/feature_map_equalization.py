@@ -145,7 +145,7 @@ def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
 
 
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
-    """Return the path from ``user``, which reads the result of ``front``, to a back: both and all between.
+    """Return the path from ``user``, which reads the result of ``front``, to a back, both included.
 
     Each operator before the back passes channels on, and the next operator of the path is its only user.
     Return [] if no back is reached in this way.
