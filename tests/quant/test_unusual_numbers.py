@@ -102,7 +102,7 @@ def test_operators_that_fail_on_some_integers_stay_float_if_these_may_occur(
 
 @pytest.mark.parametrize(("least", "is_float"), [(0.2, True), (1.0, False)])
 def test_quotients_far_below_the_scale_of_the_result_stay_float(least: float, is_float: bool) -> None:
-    """For the smallest quotient, 0.01 / 2.0, LiteRT's kernel would shift by more than 31 bits."""
+    """For small integers divided by large ones, LiteRT's kernel would shift by more than 31 bits."""
     model = circlekit.parse("graph main(%x: f32[1,8], %d: f32[1,8]) -> %y { %y = Div(%x, %d) }")
     dividends = [-2.0, -0.01, -0.02, -0.3, 0.01, 0.02, 0.7, 2.0]
     divisors = [least, 2.0, 1.9, 1.5, 2.0, 1.8, 1.0, least]

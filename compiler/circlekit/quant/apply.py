@@ -30,9 +30,10 @@ from circlekit.quant.weights import indices_of, is_computed_float
 def apply(model: Model, plan: Plan) -> None:
     """Quantize the float ``model`` in place as ``plan`` says.
 
-    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Inputs and outputs
-    of other graphs always stay float.  Raise ModelError if the plan has another number of graphs than the
-    model, if plan and model compute a result by different operators, or if a constant to quantize holds NaN.
+    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
+    both is treated as an input.  Inputs and outputs of other graphs always stay float.
+    Raise ModelError if the plan has another number of graphs than the model, or another operator for one of
+    its results.  Raise ModelError, too, if a constant to quantize holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -238,6 +239,7 @@ class _Applier:
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
         """Make the outputs in ``floats``, which were float before quantization, float again.
 
+        An output that is also an input keeps the form of the input.
         If training fake-quantized a float output, it is rounded to the form of training.
         ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
         """
@@ -246,7 +248,7 @@ class _Applier:
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
             if value not in floats or op is None:
-                continue  # an output without a producer is an input or a constant, too
+                continue  # without a producer, it is also an input, or a constant
             if value in self.stored:
                 self._dequantize_output(value, op)
             elif self._needs_rounding(value):

@@ -182,8 +182,8 @@ class Plan:
     def load(path: FilePath) -> Plan:
         """Return the plan in the JSON file at ``path``, which ``save`` wrote.
 
-        Raise FileError if the file cannot be read, FormatError if it is not a plan, LimitError if a pipe has
-        more bytes than the memory limit.
+        Raise FileError if the file cannot be read; FormatError if it is not a plan; LimitError if ``path`` is
+        a pipe with more bytes than the memory limit.
         """
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))

@@ -81,8 +81,9 @@ def test_the_worst_output_counts() -> None:
 
 
 def test_outputs_count_alike_unless_they_have_reached_the_goal() -> None:
-    """%y has less than a tenth of the relative noise of %z, but counts as much, unless it reaches the goal.
+    """%y counts as much as %z, although it has less than a tenth of the relative noise.
 
+    With a goal that %y reaches, only %z counts.
     ``alone``: the noises if the model has only this output.
     """
     model = circlekit.parse("""

@@ -20,8 +20,8 @@ LAST_AXIS = -1
 Channels = bool | Collection[str] | Mapping[str, int]
 """The tensors that get statistics per channel: True, False (none), names, or {name: channel axis}.
 
-True leaves out the tensors whose last axis has no declared size, because their number of channels may change
-between runs.  For True and for names, the axis of the channels is LAST_AXIS.
+True stands for all tensors but those whose last axis has no declared size: their number of channels may
+change between runs.  For True and for names, the axis of the channels is LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]

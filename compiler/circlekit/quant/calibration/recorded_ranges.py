@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges of tensors into a model, or read them: as in ONE, in min and max of the quantization."""
+"""Write ranges of tensors into a model, or read them there: min and max of the quantization, as in ONE."""
 
 from __future__ import annotations
 

@@ -135,12 +135,13 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     - Its rule allows only another form.
     - Its rule allows only the zero point 0, and ``form`` has another zero point.
     - Its 8-bit kernel is too coarse to be used (``rounds_inside``).
-    - Its result must have the form of an operand, and the operand has another form or cannot get ``form``.
-      An operand without a form cannot get ``form`` if it is constant, if it has another user, if the producer
-      computes means, or if the operand's own producer cannot produce ``form``.
+    - Its result must have the form of an operand, and the operand has another form.
+    - Its result must have the form of an operand that has no form yet and cannot get ``form``: the operand is
+      constant or has another user, the producer computes means, or the operand's own producer cannot produce
+      ``form``.
 
-    The last case is no obstacle for a producer that computes no means, and pads (``operands_follow``) or
-    clips by a fused activation: a QUANTIZE can convert its operand first.
+    The last two cases are no obstacle for a producer that computes no means, and pads (``operands_follow``)
+    or clips by a fused activation: a QUANTIZE can convert its operand first.
     """
     while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
         if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
@@ -194,8 +195,8 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
     """Enter ``form`` in ``grids`` for ``value``.
 
-    If the producer passes on the form of an operand (``followed_operand``), enter ``form`` for this operand,
-    too, unless that is impossible.
+    If the producer passes on the form of an operand (``followed_operand``), this operand gets ``form``, too,
+    where that is possible.
     If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
     Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
@@ -276,8 +277,8 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have no scale or more than 16 bits, or if the scales or zero points are
-    invalid or do not fit the shape.
+    Return None if the integers have no scale or more than 16 bits.  Return None, too, if the scales or zero
+    points are invalid or do not fit the shape.
     """
     value = op.input
     quantization = value.quantization

@@ -103,7 +103,11 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _needs_no_rounding(match: Match) -> bool:
-    """Return whether the only user of the ADD or MUL is an activation, or none of its operands is rounded."""
+    """Return whether not to round the result of the ADD or MUL.
+
+    If an activation is its only user, the activation is rounded instead.  An ADD or MUL of operands that are
+    not rounded is not rounded, either.
+    """
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True

@@ -31,7 +31,7 @@ from circlekit.quant.weights import (
 LEAST_MULTIPLIER = 2.0**-30
 """The smallest allowed ratio of a bias's scale to the scale of the result.
 
-Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit keeps away from that.
+Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit leaves a margin.
 """
 
 LARGEST_BIAS_STEP = 0.25

@@ -97,9 +97,9 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
-    The form is the given form of ``value``.  If ``value`` has none, some operators may read it without
-    requantizing it, such as RESHAPE.  Then the form is that of their results; if there are several, the one
-    with the smallest scale.  For a result without a given form, its own users are examined in the same way.
+    The form is the given form of ``value``.  If there is none, the form is that of a result of an operator
+    that reads ``value`` without requantizing it, such as RESHAPE; of several such results, the one with the
+    smallest scale counts.  If a result has no given form, its own users are examined in the same way.
     ``given``: the given forms by name of the tensor.
     """
     steps, found = [], [value]
@@ -134,7 +134,7 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
     - The operand of an operator that only moves elements gets the form of the result, unless other operators
       read the operand, too.
     - The result of an elementwise function such as RELU gets the form of the operand if the function maps
-      every number of that form to a number of that form.
+      every number of this form to a number of this form.
     """
     forms = dict(given)
     for op in graph if given else ():

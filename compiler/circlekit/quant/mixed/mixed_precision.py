@@ -100,7 +100,7 @@ def raise_operators(
     ``samples``: at most MEASURED_SAMPLES of them are used; they may be those of the calibration.
     If the target is missed, a note says so.
 
-    Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given, or if no
+    Raise ModelError without samples; UnsupportedError if neither a target nor a budget is given, or if no
     scheme is named ``raise_to``.
     """
     if not samples:
@@ -142,8 +142,9 @@ def raise_operators(
 def raise_patterns(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
-    """Return the operators of patterns to raise; none if the quantized model has at least MIN_SQNR.
+    """Return the operators of patterns to raise.
 
+    None are raised if the quantized model has at least MIN_SQNR, or if its activations stay float.
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.

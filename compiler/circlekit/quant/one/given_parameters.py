@@ -52,8 +52,8 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
     """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
     The data of a constant does not change.
-    Raise ModelError for an unknown name, a scale that is not positive and finite as float32, or a zero point
-    that does not fit the dtype of the tensor.
+    Raise ModelError for an unknown name; for a scale that, as float32, is not positive and finite; for a zero
+    point that does not fit the dtype of the tensor.
     """
     for name, scale, zero_point in parameters:
         with np.errstate(over="ignore"):

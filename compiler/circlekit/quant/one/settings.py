@@ -178,8 +178,8 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
     """Return the setting of each operator that ``settings.layers`` names.
 
-    Raise ModelError if no alternative or more than one fits ``graphs``, or if two results of one operator
-    have different settings.
+    Raise ModelError unless exactly one alternative fits ``graphs``, or if two results of one operator have
+    different settings.
     """
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}
     fitting = [names for names in settings.layers if all(name in producers for name in names)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how an operator passes channels on.
 
-A channel is an index of the last axis.  An operator passes channels on if multiplying a channel of an operand
-by a positive factor multiplies one or more channels of the result by the same factor, and changes no other
-channel of the result.
+A channel is an index of the last axis.  An operator passes channels on if this holds: multiplying a channel
+of an operand by a positive factor multiplies one or more channels of the result by the same factor, and
+changes no other channel of the result.
 Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; ADD if both operands get the
 same factors; MUL if one operand gets factors.
 
@@ -229,8 +229,9 @@ class _Probe:
         """Return for each result the factor of each channel, as an index into ``channel_factors``.
 
         ``factors``: by index of the operand, see ``_results``.  A channel that is always 0 has the index -1.
-        Return None if a result is always 0, has an element that is not finite, or has another channel that is
-        not scaled by one of ``channel_factors``.  Return None, too, for more than MOST_CHANNELS factors.
+        In each result, all elements must be finite, and each channel must be always 0 or scaled by one of
+        ``channel_factors``; at least one channel must be scaled.  Otherwise return None.  Return None, too,
+        for more than MOST_CHANNELS factors.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None

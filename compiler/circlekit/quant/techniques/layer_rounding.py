@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Techniques that choose the integers, the scales and the bias of one layer.
 
-A technique is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias, so that the
-mean of each output is that of the float model (Nagel et al., "Data-Free Quantization Through Weight
+A technique is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias: they give
+each output the mean that it has in the float model (Nagel et al., "Data-Free Quantization Through Weight
 Equalization and Bias Correction", ICCV 2019, section 4.2).  Layers are quantized in the order of execution,
 so the correction includes the errors of earlier layers.
 """
@@ -41,8 +41,8 @@ SHRINKAGES = np.linspace(1.0, 0.4, 31)
 ENLARGEMENTS = np.linspace(1.0, 1.08, 9)
 """GPTQ is repeated with the scales times each of these factors; each output keeps the best of its scales.
 
-The error of an output with few weights depends much on how its weights happen to lie between the integers,
-so one of several similar scales suits it better.
+The error of an output with few weights depends much on how its weights happen to lie between the integers.
+So it helps to try several similar scales.
 """
 
 MOST_ENLARGED_DEPTH = 160

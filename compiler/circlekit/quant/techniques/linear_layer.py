@@ -71,8 +71,8 @@ class LinearLayer:
     def is_scalable(self) -> bool:
         """Whether each channel of the input has its own weights, which can be multiplied by a factor.
 
-        This is False if a FULLY_CONNECTED regroups its input into rows that end inside of a pixel, for
-        example if it reads an input [4, 3] as 6 rows of 2 elements.
+        This is False if a FULLY_CONNECTED reads its input as rows that end inside of a pixel.  Example: an
+        input [4, 3], read as 6 rows of 2 elements.
         """
         depth = self.matrices(self.weights.array()).shape[2]
         return self.is_depthwise or depth % (self.channels // self.groups) == 0
