@@ -169,7 +169,7 @@ def svdf(act: Activation = Activation.RELU) -> Model:
 
 
 def test_svdf() -> None:
-    """Samples are consecutive steps, so that the memory is full, in calibration as in use."""
+    """Samples are consecutive steps: in calibration, as in use, earlier samples fill the memory."""
     model = svdf()
     samples = records(model, 64, 2)
     wanted = Interpreter(model)
@@ -271,7 +271,7 @@ def test_a_float_state_that_an_integer_operator_reads_stays_a_variable() -> None
 
 @pytest.mark.parametrize("change", ["nothing", "input", "constant", "other reader"])
 def test_a_sequence_with_states_of_its_own_is_no_obstacle_for_a_search(change: str) -> None:
-    """Its states begin with 0 in each run, unless something else can write or read them."""
+    """The states begin with 0 in each run, unless something else can write or read them."""
     model = lstm()
     cell = dict(next(iter(model.main)).operand_items())["cell_state"]
     assert cell is not None

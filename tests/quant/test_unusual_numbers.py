@@ -102,7 +102,7 @@ def test_operators_that_fail_on_some_integers_stay_float_if_these_may_occur(
 
 @pytest.mark.parametrize(("least", "is_float"), [(0.2, True), (1.0, False)])
 def test_quotients_far_below_the_scale_of_the_result_stay_float(least: float, is_float: bool) -> None:
-    """LiteRT's kernel would shift by more than 31 bits: for the least dividend and the largest divisor."""
+    """For small integers divided by large ones, LiteRT's kernel would shift by more than 31 bits."""
     model = circlekit.parse("graph main(%x: f32[1,8], %d: f32[1,8]) -> %y { %y = Div(%x, %d) }")
     dividends = [-2.0, -0.01, -0.02, -0.3, 0.01, 0.02, 0.7, 2.0]
     divisors = [least, 2.0, 1.9, 1.5, 2.0, 1.8, 1.0, least]
@@ -134,7 +134,7 @@ def test_masks_before_softmax_leave_the_other_numbers_their_precision(scheme: st
 
 
 def test_computed_masks_are_added_in_float() -> None:
-    """LiteRT's ADD of int8 loses an operand whose scale is far below that of the other one."""
+    """LiteRT's ADD of int8 loses an operand whose scale is far below the scale of the other operand."""
     text = """
     graph main(%x: f32[1,8], %m: f32[1,8]) -> %y {
       %n = Mul(%m, -1e9)
@@ -148,7 +148,7 @@ def test_computed_masks_are_added_in_float() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_numbers_that_are_too_large_for_a_scale_stay_float(scheme: str) -> None:
-    """LiteRT ends the program on such scales of ADD, and layers overflow."""
+    """With such scales, ADD ends the program in LiteRT, and layers overflow."""
     report = check(
         circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Add(%x, 3e37) }"), scheme, samples(), 0
     )
@@ -189,7 +189,7 @@ def test_ranges_near_the_largest_float_and_infinite_results_do_not_stop_the_choi
 
 
 def test_biases_of_nearly_dead_channels_stay_with_64_bits() -> None:
-    """LiteRT takes factors below 2^-31 for 0, which would lose the bias."""
+    """LiteRT rounds factors below 2^-31 to 0, which would lose the bias."""
     model = circlekit.parse("""
     graph main(%x: f32[1,3,3,2]) -> %y {
       %w = const f32[3,1,1,2] [1e-12, 2e-12, 3e-12, -1e-12, 1.0, 2.0]

@@ -53,7 +53,7 @@ def test_blocks_divide_the_rows_of_a_matrix(shape: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["dynamic_int8", "weight_int4", "weight_int4_block32"])
 def test_the_bytes_that_a_form_saves_are_those_of_the_file(scheme: str) -> None:
-    """Exact for each unit; what a quantized operator adds to the file is estimated."""
+    """The bytes for each unit are exact; those that a quantized operator adds to the file are estimated."""
     (less, in_small_file), (more, in_large_file) = savings(scheme, 32), savings(scheme, 64)
     assert more - less == in_large_file - in_small_file
     assert abs(less - in_small_file) < 200
@@ -85,7 +85,7 @@ def bias(*numbers: float) -> Value:
 
 @pytest.mark.parametrize("dtype", [i32, i64])
 def test_scales_grow_just_so_that_the_bias_fits(dtype: DType) -> None:
-    """For biases of half, 4 and 8 times the largest that fits, and for weights of 0."""
+    """The first biases are half, 4 and 8 times the largest that fits; the last channels have weights of 0."""
     # the scale of the bias is that of the weights, 0.25, times that of the data, 0.5
     limit = LARGEST_BIAS[dtype] * 0.25 * 0.5
     numbers = np.array([limit / 2, limit * 4, -limit * 8, 3.0, 0.0])
@@ -147,7 +147,7 @@ def test_bfloat16_scales_are_the_next_ones_that_are_not_smaller() -> None:
 
 
 def test_operands_by_name() -> None:
-    """Of an operator with a list of operands, each has the name of the list."""
+    """In an operator with a list of operands, each of these operands has the name of the list."""
     model = circlekit.parse(
         """graph main(%x: f32[1], %i: i32[1], %m: f32[1,1]) -> %y {
           %c = Concatenation(%x, %x, %x) {axis: 0}

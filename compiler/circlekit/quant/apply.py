@@ -2,8 +2,8 @@
 """Apply a plan to a float model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE.
 
 A form (``TensorForm``) is the dtype, scales and zero points in which a tensor is stored.  If ``form.rounds``,
-training fake-quantized the tensor in this form.  Then every user must read numbers that are rounded to the
-form, also a user that stays float or reads another form.
+training fake-quantized the tensor in this form.  Then every user must read rounded numbers, even a user that
+stays float or that reads another form.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from circlekit.quant.weights import indices_of, is_computed_float
 def apply(model: Model, plan: Plan) -> None:
     """Quantize the float ``model`` in place as ``plan`` says.
 
-    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Inputs and outputs
-    of other graphs always stay float.  Raise ModelError if the plan has another number of graphs or lists
-    another operator than the model has, or if a constant to quantize holds NaN.
+    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
+    both is treated as an input.  Inputs and outputs of other graphs always stay float.
+    Raise ModelError if the plan has another number of graphs than the model, or another operator for one of
+    its results.  Raise ModelError, too, if a constant to quantize holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -226,7 +227,7 @@ class _Applier:
         return self.converted[key]
 
     def _needs_rounding(self, value: Value) -> bool:
-        """Return whether training fake-quantized ``value``, and it is still a float that is not rounded.
+        """Return whether training fake-quantized ``value``, and ``value`` is still float and not rounded.
 
         The result of a DEQUANTIZE counts as rounded.
         """
@@ -236,8 +237,9 @@ class _Applier:
         return form.rounds and is_computed_float(value)
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Give the outputs in ``floats``, which were float before quantization, a float result again.
+        """Make the outputs in ``floats``, which were float before quantization, float again.
 
+        An output that is also an input keeps the form of the input.
         If training fake-quantized a float output, it is rounded to the form of training.
         ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
         """
@@ -246,7 +248,7 @@ class _Applier:
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
             if value not in floats or op is None:
-                continue  # an output without a producer is an input or a constant, too
+                continue  # without a producer, it is also an input, or a constant
             if value in self.stored:
                 self._dequantize_output(value, op)
             elif self._needs_rounding(value):
@@ -255,8 +257,8 @@ class _Applier:
     def _dequantize_output(self, value: Value, op: Op) -> None:
         """Make the output ``value``, the quantized result of ``op``, float.
 
-        ``op`` gets a new quantized result, and a DEQUANTIZE of that produces ``value``, which keeps its name.
-        Other users of ``value`` read the new quantized result.
+        ``op`` gets a new quantized result.  A DEQUANTIZE of this new result produces ``value``, which keeps
+        its name.  All other users of ``value`` read the new quantized result.
         """
         form = self.stored[value]
         name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
@@ -294,7 +296,7 @@ _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
 def stored_data(numbers: Array, form: TensorForm) -> Array:
     """Return the float32 ``numbers`` as they are stored in ``form``; int4 has the numpy dtype int8.
 
-    If ``form.block`` is not 0, that many neighboring numbers of a row share a scale, and zero points are 0.
+    ``form.block``: if not 0, this many neighboring numbers of a row share a scale, and zero points are 0.
     Raise ModelError for NaN if ``form`` stores integers.
     """
     if form.dtype is f16:

@@ -150,7 +150,7 @@ class Auto:
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held or "rotation" in self.without:
-            return False  # the samples, or those that the budget pays for, are too few to hold one back
+            return False  # left out by the user, or too few affordable samples to hold one back
         most_runs = int(min(runs, 96))  # no more than the default of find_rotations
         found = find_rotations(self.model, samples[0], most_runs)
         self._budget.spend(most_runs / 2)  # an estimate: the search seldom needs all runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the user about operators of a quantized model whose integer kernels may disappoint."""
+"""Sentences for the user about operators of a quantized model whose integer results may be far off."""
 
 from __future__ import annotations
 

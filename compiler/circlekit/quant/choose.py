@@ -3,8 +3,8 @@
 
 Every tensor gets a form (dtype, scales, zero points) that covers its range, unless the quantization rule of
 an operator demands another form.  An operator is refused if its numbers cannot be quantized, or if the target
-cannot run it in these forms.  A refused operator gets the fallback of its scheme, or stays float.  That
-changes the forms that its neighbors need, so all forms are chosen again until no operator is refused.
+cannot run it in these forms.  A refused operator gets the fallback of its scheme, or stays float.  Then its
+neighbors may need other forms, so all forms are chosen again until no operator is refused.
 
 The stored form of a tensor is its own form.  A read form is the form in which an operator reads the tensor;
 where the two differ, a QUANTIZE before the operator converts the integers.  A given form is one that the
@@ -213,8 +213,8 @@ class GraphChooser(ConstantForms):
 
         The value must have one use and no other given form, and must not be an output.  Its producer must
         have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
-        producer's result must have the form of an operand (``results_follow``), that operand must satisfy
-        the same conditions; it gets ``form``, too.
+        producer's result must have the form of an operand (``results_follow``), the producer must have one
+        result.  This operand must satisfy the same conditions, and gets ``form``, too.
         """
         values = []  # those that get ``form``
         while (producer := self._free_producer(value, form)) is not None:

@@ -22,7 +22,7 @@ def selected(model: Model, pattern: str) -> list[Op]:
     pattern is the whole name of a result, the name of an operator class (``Conv2D``), or the code of the
     class in the schema (``CONV_2D``).
     The result is empty for a class of which the model has no operator.  Raise ModelError for any other
-    pattern that selects nothing, UnsupportedError if EXPRESSION is not a regular expression.
+    pattern that selects nothing; UnsupportedError if EXPRESSION is not a regular expression.
     """
     if pattern.startswith(EXPRESSION_PREFIX):
         try:
@@ -65,7 +65,7 @@ def schemes_of(
 
 
 def _names(op: Op) -> list[str]:
-    """Return all patterns that select ``op`` and are not regular expressions."""
+    """Return all patterns without EXPRESSION_PREFIX that select ``op``."""
     return [op.code, type(op).__name__, *(v.name for v in op.results)]
 
 

@@ -39,7 +39,7 @@ def asymmetric(low: float, high: float, dtype: DType, *, narrow: bool = False) -
 
     ``narrow``: the lowest integer is not used.  The range is first extended so that it includes 0.  The zero
     point is rounded to an integer, which moves the covered range by up to half of the scale.  The range
-    [0, 0] gets SCALE_OF_ZEROS, and the zero point 0 or, if that is not used, 1.
+    [0, 0] gets SCALE_OF_ZEROS and the zero point 0; the zero point is 1 if ``narrow`` excludes 0.
     Raise ModelError if the range is not finite, if ``low`` is above ``high``, or if the scale is below
     SMALLEST_SCALE or above LARGEST_SCALE.
     """
@@ -58,8 +58,8 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
     The lowest integer of a signed dtype is not used: int8 covers the range with -127 to 127.  The range
     [0, 0] gets SCALE_OF_ZEROS.
-    Raise ModelError if the range is not finite, if ``low`` is above ``high``, if the scale is below
-    SMALLEST_SCALE or above LARGEST_SCALE, or if ``low`` is negative and ``dtype`` is unsigned.
+    Raise ModelError if ``low`` is negative and ``dtype`` is unsigned.  Raise ModelError, too, if the range is
+    not finite, if ``low`` is above ``high``, or if the scale is below SMALLEST_SCALE or above LARGEST_SCALE.
     """
     _require_finite(low, high)
     if low < 0 and dtype.limits[0] == 0:
@@ -87,8 +87,8 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
     """Return for each magnitude m the float32 scale with which integers of ``dtype`` cover [-m, m].
 
     The zero point is 0.  A scale is at least SMALLEST_SCALE; the magnitude 0 gets SCALE_OF_ZEROS.
-    Raise ModelError if all magnitudes other than 0 need a scale below SMALLEST_SCALE, or if one magnitude
-    needs a scale above LARGEST_SCALE.
+    Raise ModelError if every magnitude other than 0 needs a scale below SMALLEST_SCALE, or if at least one
+    magnitude needs a scale above LARGEST_SCALE.
     """
     if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
         raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")

@@ -96,8 +96,8 @@ class OperatorPlan:
 
     ``code``: the operator's name in the schema, such as ``CONV_2D``.
     ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
-    ``operands``: by index, the forms of some operands: of constants, and of tensors that the operator reads
-    in another form than the one in which they are stored (``GraphPlan.tensors``).
+    ``operands``: by index, the forms of constants and states.  A tensor is listed here only if the operator
+    does not read it in its stored form (``GraphPlan.tensors``).
     ``inner``: the forms of tensors inside the operator (an LSTM has some) by name, in the order of
     ``Op.inner_tensors``.
     """
@@ -182,8 +182,8 @@ class Plan:
     def load(path: FilePath) -> Plan:
         """Return the plan in the JSON file at ``path``, which ``save`` wrote.
 
-        Raise FileError if the file cannot be read, FormatError if it is not a plan, LimitError if a pipe has
-        more bytes than the memory limit.
+        Raise FileError if the file cannot be read; FormatError if it is not a plan; LimitError if ``path`` is
+        a pipe with more bytes than the memory limit.
         """
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))

@@ -117,8 +117,9 @@ class _GraphChecker:
     ) -> None:
         """Check the planned form of ``value``, an operand or result of ``op``.
 
-        Raise ModelError if ``form`` is None, if its dtype is not ``dtype``, if its scales or zero points do
-        not fit, or if the data of a constant cannot be stored in it.  ``where``: the place for the message.
+        Raise ModelError if ``form`` is None, has another dtype than ``dtype``, or has scales or zero points
+        that do not fit.  Raise ModelError, too, if the data of a constant cannot be stored in ``form``.
+        ``where``: the place for the message.
         """
         if form is None:
             raise ModelError(f"{where} has no form in the plan, but {op.code} has the scheme {scheme.name}")
@@ -214,8 +215,8 @@ class _GraphChecker:
         """Compute the scales of biases: the scale of the data times the scales of the weights.
 
         If the plan has integers of a bias (``GraphPlan.constants``), convert these to the new scales.  Raise
-        ModelError if the integers of a bias do not fit into its dtype, or if the weights have several scales,
-        but not one for each element of the bias.
+        ModelError if the integers of a bias do not fit into its dtype, or if the weights have N > 1 scales
+        and the bias does not have N elements.
         """
         for index, data, weights in self._products(op, plan, rule):
             bias, old = present_operand(op, index), plan.operands.get(index)

@@ -22,8 +22,8 @@ def target_refusal(
     """Return a sentence that says why ``target`` cannot run ``op`` as planned; None if it can.
 
     ``operands``, ``results``, ``attributes``: see ``planned_op``.  If the target's table has the word ``any``
-    in place of the dtypes of ``op``, it says nothing about integer kernels; so the sentence says that no
-    integer kernel of ``op`` is known.
+    in place of the dtypes of ``op``, the table says nothing about integer kernels.  Then the sentence says
+    that no integer kernel of ``op`` is known.
     """
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":

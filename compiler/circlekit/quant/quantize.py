@@ -57,8 +57,8 @@ def ranges_of(
     """Return for each graph the range (min, max) of each tensor by name.
 
     ``estimator``, ``bits``, ``options``: see ``estimate_range``.
-    A tensor that a pass made after calibration, and that only holds elements of other tensors, gets the range
-    of these tensors.  A tensor of which no finite number was observed has no range.
+    A tensor that a pass made after calibration was not observed.  If it only holds elements of other tensors,
+    it gets their range.  A tensor of which no finite number was observed has no range.
     Raise the errors of ``estimate_range``.
     """
     found = []

@@ -244,12 +244,11 @@ def fit_bias(
 
     The scale of a bias is the scale of the data times that of the weights, so larger scales of weights make
     the integers of the bias smaller.
-    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights.  A
-    channel of zeros with a bias other than 0 gets the scale for which the bias is ZERO_WEIGHT_BIAS, even if
-    that scale is smaller than before.
+    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights.  If all
+    weights of a channel are 0 but its bias is not, the channel gets the scale with which the integer of the
+    bias is ZERO_WEIGHT_BIAS.  This scale may be smaller than before.
     ``smallest``: the smallest allowed scale of a channel whose bias is not 0.
-    Raise ModelError if a bias is NaN or infinite, or if there are several biases and several scales, but not
-    equally many.
+    Raise ModelError if a bias is NaN or infinite, or if there are N > 1 scales and neither 1 nor N biases.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs the samples does not change the result: processes, a cluster, an interruption, LiteRT."""
+"""The result does not depend on who runs the samples (processes, a cluster, LiteRT), or on interruptions."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_other_processes_are_used_if_there_are_several_and_the_samples_take_long
     model: ck.Model,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first sample is run alone, to see how long it takes, unless the number of processes is given.
+    """If no number of processes is given, this process runs samples alone until ``seconds`` are over.
 
-    ``others``: how many of the 9 samples, the last ones, go to other processes.
+    ``others``: the number of samples, the last ones of 9, that go to other processes.
     """
     sent = []
 

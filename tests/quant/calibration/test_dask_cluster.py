@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent to a Dask cluster, and when, by a client and a worker that run in this process."""
+"""What is sent to a Dask cluster, and when.  Client and worker are stand-ins in this process."""
 
 from __future__ import annotations
 

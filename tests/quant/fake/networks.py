@@ -12,7 +12,7 @@ X = np.linspace(-1, 1, 2 * 4 * 4 * 3, dtype=np.float32).reshape(2, 4, 4, 3)
 
 
 def network(body: str, inputs: str = "%x: f32[2,4,4,3]", outputs: str = "%z") -> circlekit.Model:
-    """A model whose constants %w and %v are weights of 3 channels, and %b their bias."""
+    """Return a model of the lines ``body``.  Its constants: %w and %v, weights of 3 channels; %b, a bias."""
     rng = np.random.default_rng(3)
     weights = [rng.normal(size=(3, 1, 1, 3)).round(3).tolist() for _ in range(2)]
     return circlekit.parse(f"""

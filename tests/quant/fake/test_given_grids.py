@@ -74,7 +74,7 @@ IN_INT16 = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MATRIX_DIAG", "REDUCE_PROD")
 
 @pytest.mark.parametrize("code", COARSE)
 def test_results_with_a_finer_grid_than_the_8_bit_kernel(code: str) -> None:
-    """The kernel runs in int16, reads the finer grid, or stays float; all keep one step of the result."""
+    """The kernel runs in int16, reads the finer grid, or stays float; the result is within one step."""
     text = f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
       %q = FakeQuant(%x) {{min: -2.5, max: 3.5, num_bits: 8, narrow_range: false}}
@@ -117,7 +117,7 @@ def test_a_tensor_with_two_grids_is_quantized_twice() -> None:
 
 
 def test_a_grid_of_all_integers_is_not_clipped() -> None:
-    """TANH has a fixed form; the QUANTIZE after it saturates at the grid, so that no MINIMUM is needed."""
+    """TANH has a fixed form; the QUANTIZE after it clips to the grid, so no MINIMUM is needed."""
     model = circlekit.parse("""
     graph main(%x: f32[1,8]) -> %y {
       %q = FakeQuant(%x) {min: -3.0, max: 2.5, num_bits: 8}
@@ -176,7 +176,7 @@ KERNELS = {
 @pytest.mark.parametrize("body", KERNELS)
 @pytest.mark.parametrize("bits", [2, 6])
 def test_kernels_that_miss_the_grid_get_finer_numbers(body: str, bits: int) -> None:
-    """Operands with finer steps, int16 or floats: each is right within one step, in LiteRT too."""
+    """With finer operands, in int16 or as floats: the result is within one step, in LiteRT too."""
     text = f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
       %q = FakeQuant(%x) {{min: -1.2, max: 1.8, num_bits: {bits}, narrow_range: true}}

@@ -104,7 +104,7 @@ SEVEN = FAKE.replace("8", "7")
 
 @pytest.mark.parametrize(
     ("body", "outputs", "codes", "grids"),
-    [  # highest: q/highest, for example, the constant of the MINIMUM that clips %q
+    [  # ``grids``: the tensors with a grid; highest: the constant of the MINIMUM, such as q/highest for %q
         (f"%q = {FAKE}\n%y = Abs(%q)", "%y", "ABS", "x"),
         (f"%t = Abs(%x)\n%y = {FAKE}", "%y", "ABS", "y"),
         (f"%y = {FAKE}", "%y", "FAKE_QUANT", "x"),
@@ -160,7 +160,7 @@ def test_bounds_that_clip_nothing_are_removed(largest: int, outputs: str, bound:
 def test_weights_get_the_zero_point_0_if_all_their_numbers_stay(
     most: int, is_moved: bool, low: float
 ) -> None:
-    """The grid has 0 and 255 numbers above it, or below it; int8 has 127 above 0 and 128 below."""
+    """The grid has 255 numbers above 0, or below 0; int8 with zero point 0 has 127 above and 128 below."""
     sign = -1 if low else 1
     numbers = [0.0, sign * 0.01 * most, sign * 0.3]
     model = circlekit.parse(f"""

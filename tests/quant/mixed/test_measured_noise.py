@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization is measured also where it changes the shape of an output, or where elements are NaN."""
+"""The noise is measured even if quantization changes the shape of an output, or if elements are NaN."""
 
 from __future__ import annotations
 

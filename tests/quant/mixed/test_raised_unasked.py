@@ -103,7 +103,7 @@ def test_int8_weights_stay_within_their_share(inputs: int, count: int) -> None:
 
 
 def test_the_note_counts_raised_layers_that_are_too_small_for_int8() -> None:
-    """70 weights save 21 bytes as int4, with scales and a DEQUANTIZE, but none as int8: they become float."""
+    """With scales and a DEQUANTIZE, 70 weights save 21 bytes as int4 and none as int8: they become float."""
     model = circlekit.parse("""
 graph main(%x: f32[8,35]) -> %z {
   %u = const f32[2,35] gaussian(0, 1)

@@ -123,9 +123,9 @@ def test_given_clusters_are_raised_as_a_whole_or_not_at_all() -> None:
 
 
 def test_a_cluster_grows_by_the_neighbor_that_gains_most_for_its_cost() -> None:
-    """Besides %b, the cluster needs %q at a cost of 64, or %y and %z at 32 together, which gain as much.
+    """%b gains only together with %q, at a cost of 64, or with %y and %z, at a cost of 32 for both.
 
-    The budget is 32.
+    The gains are equal.  The budget is 32.
     """
     model = circlekit.parse("""
 graph main(%x: f32[1,8]) -> %y, %z {
@@ -142,7 +142,7 @@ graph main(%x: f32[1,8]) -> %y, %z {
 
 
 def test_the_rest_of_a_cluster_is_raised_after_a_part_of_it() -> None:
-    """One user is raised for its constants; the other operators of the cluster then for the tensor."""
+    """First one user is raised because of its constants, then all others because of the tensor."""
     ops, noise = star(MAX_CLUSTER)
     noise.constants[ops[1]] = 10.0
     chosen = choose_raised(noise, ops, clusters=[ops])
@@ -173,7 +173,7 @@ def test_a_chain_of_data_movement_may_be_longer_than_the_recursion_limit() -> No
 
 
 def test_no_operator_that_gains_is_left_behind_data_movement() -> None:
-    """After the cluster and %v are raised, only %y, which reads a copy of %v, keeps %v rounded."""
+    """Once the cluster and %v are raised, %v stays rounded only because %y reads its copy %w."""
     outputs = [f"%e{i}" for i in range(MAX_CLUSTER)]
     lines = "".join(f"  {name} = Sin(%t)\n" for name in outputs)
     model = circlekit.parse(f"""graph main(%x: f32[1,4]) -> {", ".join(outputs)}, %y {{

@@ -70,7 +70,7 @@ def test_samples_may_be_infinite() -> None:
 
 
 def test_the_worst_output_counts() -> None:
-    """The last sample is 30 times as large, so its %z is 900 times as large: int8 rounds other %z to 0."""
+    """The last sample is 30 times as large, its %z 900 times; int8 rounds %z of the other samples to 0."""
     model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")
     samples = [*SAMPLES[:3], [SAMPLES[3][0] * 30]]
     plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))
@@ -81,8 +81,9 @@ def test_the_worst_output_counts() -> None:
 
 
 def test_outputs_count_alike_unless_they_have_reached_the_goal() -> None:
-    """%y has less than a tenth of the relative noise of %z, but counts as much.  With a goal only %z counts.
+    """%y counts as much as %z, although it has less than a tenth of the relative noise.
 
+    With a goal that %y reaches, only %z counts.
     ``alone``: the noises if the model has only this output.
     """
     model = circlekit.parse("""

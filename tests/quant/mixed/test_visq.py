@@ -97,7 +97,7 @@ def errors_of(*samples: list[float], scale: float = 2.0) -> dict[str, TensorErro
 
 
 def test_errors_are_means_over_the_samples_of_what_rounding_changes() -> None:
-    """A tensor without elements has no error, nor has a tensor whose shape differs between the models."""
+    """A tensor has errors only if it has elements, and the same shape in both models."""
     # exact -> rounded, for both samples:
     # a: (2.5, 8) -> (2, 8), (3.25, -7.5) -> (4, -8); b: (-1.25, -4) -> (-2, -4), (-1.625, 3.75) -> (-2, 4)
     found = errors_of([1.25, 4], [1.625, -3.75])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with recorded ranges, quantized by ONE's rules, and run on real numbers."""
+"""Models with recorded ranges; functions to quantize them by ONE's rules and run them on real numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def kinds(model: Model) -> list[str]:
 
 
 def on_floats(model: Model, *inputs: Array) -> list[Array]:
-    """Run a quantized model on real numbers."""
+    """Run a quantized model on real numbers; return the outputs as real numbers."""
     encoded = [_encoded(v, x) for v, x in zip(model.main.inputs, inputs, strict=True)]
     return [_decoded(v, y) for v, y in zip(model.main.outputs, run(model, encoded), strict=True)]
 

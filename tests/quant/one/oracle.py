@@ -54,7 +54,7 @@ class Row(NamedTuple):
         return Settings(default, layers, types["input"], types["output"])
 
     def layers(self, default: LayerSetting) -> list[dict[str, LayerSetting]]:
-        """The layers of the recipe's configuration file; where that is absent, those of ONE's result."""
+        """Return the layers of the recipe's configuration file; if it is absent, those of ONE's result."""
         path = self.file("test.qconf.json")
         if path is not None:
             return read_layers(str(path))
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 def rows(*kinds: str) -> list[Row]:
-    """The rows of these kinds; none where the shared folder is absent."""
+    """Return the rows of these kinds; none if the shared folder is absent."""
     table = FOLDER / "quant.tsv"
     if not table.is_file():
         return []
@@ -95,7 +95,7 @@ def differences(model: Model, expected: Model) -> Iterator[str]:
 
 
 def operators(graph: Graph) -> list[object]:
-    """Kind, operands, results and attributes of every operator, in order."""
+    """Return code, operands, results and attributes of every operator, in order."""
     return [
         (
             op.code,
@@ -108,6 +108,6 @@ def operators(graph: Graph) -> list[object]:
 
 
 def values(graph: Graph) -> dict[str, Value]:
-    """The inputs, operands and results by name."""
+    """Return the inputs, operands, results and outputs by name."""
     used = [v for op in graph for v in (*op.inputs, *op.results) if v is not None]
     return {v.name: v for v in (*graph.inputs, *used, *graph.outputs)}

@@ -28,9 +28,10 @@ def range_of(value: Value) -> list[float]:
 
 
 def write_dump(path: Path, model: Model, runs: int, prefix: bool = True) -> None:
-    """Write a dump with min run * 10000 + number * 10, and max 7 above it, as ONE's test generates it.
+    """Write a dump as ONE's test does: each min is run * 10000 + number * 10, the max is 7 more.
 
-    ``number``: that of an operator or of an input.  ``prefix``: whether names of groups are run_0, not 0.
+    Here ``number`` is that of an operator or of an input.
+    ``prefix``: whether the groups have names such as run_0; if not, names such as 0.
     """
     run_, model_, subg, op = ("run_", "model_", "subg_", "op_") if prefix else ("", "", "", "")
     with h5py.File(path, "w") as file:

@@ -32,7 +32,7 @@ def test_quantize_weights(dtype: DType, last: int) -> None:
 
 
 def test_rounded_weights_give_the_integers_that_they_stand_for() -> None:
-    """The sequence of one-quantize equals quantization from the float weights."""
+    """Rounding weights before quantization, as one-quantize does, gives the integers of the float weights."""
     text = FC.format(w=0.123456, b=0.5, r=4.0)
     rounded = parse(text)
     ranges = {v.name: v.quantization for v in rounded.main.values() if not v.is_const}

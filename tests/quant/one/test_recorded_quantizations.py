@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every quantization that ONE recorded: results are equal in operators, names, types and data."""
+"""Recorded results of ONE's quantizer: ours are equal in operators, names, types and data."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_fake_quantize(row: Row) -> None:
 
 @pytest.mark.parametrize("row", cases("AddReQuant"))
 def test_requantize(row: Row) -> None:
-    """Convert the recipe; if there is no recipe, ONE's result converted back from uint8 to int8."""
+    """Requantize the recipe; if it is absent, requantize ONE's result after ``lower_to_int8``."""
     recipe, expected = row.file("test.recipe"), row.model("q")
     model = row.model("q") if recipe is None else load(recipe)
     if recipe is None:

@@ -13,7 +13,7 @@ from tests.quant.layer import changed, samples
 
 @pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
 def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) -> None:
-    """Kernels take multipliers below 2^-31 for 0."""
+    """Kernels round multipliers below 2^-31 to 0."""
     model = changed(2, lambda a: np.copyto(a, a * np.float32(1e13)))
     expected = circlekit.run(model, samples()[0])[0]
     circlekit.quantize(model, scheme, samples())
@@ -64,7 +64,7 @@ def test_int16_operands_of_concatenation_get_its_scale() -> None:
 
 @pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
 def test_tensors_that_are_quantized_before_keep_their_scales(scheme: str) -> None:
-    """The result of FLOOR_DIV would get an integer scale."""
+    """If the result of FLOOR_DIV were quantized here, it would get an integer scale."""
     model = circlekit.parse("""
     graph main(%x: f32[1,8], %i: i8[1,8] quant(scale: 0.5)) -> %y, %d {
       %y = Neg(%x)

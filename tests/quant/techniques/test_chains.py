@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Techniques that scale channels between layers, on chains of operators at random: the outputs stay."""
+"""Techniques that scale channels between layers keep the outputs of random chains of operators."""
 
 from __future__ import annotations
 

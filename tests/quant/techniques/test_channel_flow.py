@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which channels of the operands reach which channels of the results, as ``channel_flows`` measures it."""
+"""``channel_flows``: which channels of the operands reach which channels of the results."""
 
 from __future__ import annotations
 

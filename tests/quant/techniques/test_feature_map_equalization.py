@@ -219,7 +219,7 @@ def test_scales_pass_only_where_each_channel_stays_in_its_place(line: str, count
 
 
 def test_magnitudes_are_the_same_on_both_sides_afterwards() -> None:
-    """A channel without activations, or without weights that read it, stays as it is."""
+    """A channel stays as it is if all its activations, or all weights that read it, are 0."""
     model = circlekit.parse("""
     graph main(%x: f32[1,3,3,4]) -> %y {
       %v = const f32[6,1,1,4] gaussian(0, 1)

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 @pytest.fixture
 def layer() -> LayerData:
-    """Four outputs of depth 12, on rows that are correlated and not centered."""
+    """Return a layer with four outputs of depth 12; its rows are correlated and not centered."""
     rng = np.random.default_rng(1)
     mixing = rng.normal(0, 1, (12, 12))
     rows = (rng.normal(0.5, 1, (1, 400, 12)) @ mixing).astype(np.float32)
@@ -47,7 +47,7 @@ def layer() -> LayerData:
 
 
 def error(layer: LayerData, fit: LayerFit) -> float:
-    """The mean square error of the layer's outputs."""
+    """Return the mean square error of the layer's outputs."""
     wanted = layer.float_rows @ layer.weights.swapaxes(1, 2) + layer.bias[:, None]
     actual = layer.rows @ fit.weights.swapaxes(1, 2) + fit.bias[:, None]
     return float(np.square(wanted - actual).mean())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The range estimator of each tensor is chosen by its noise on samples that did not give the range."""
+"""The range estimator of each tensor is chosen by its noise on samples that it did not get."""
 
 from __future__ import annotations
 

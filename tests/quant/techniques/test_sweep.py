@@ -194,7 +194,7 @@ def test_the_plan_with_the_smallest_error_is_kept(
 
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int8"])
 def test_a_corrected_bias_is_near_the_bias(scheme: str) -> None:
-    """Rounding changes the mean of no output by more than 0.2."""
+    """Rounding changes the mean of each output, but by at most 0.2."""
     data = samples(4)
     model, plan = planned(scheme, data)
     Sweep(model, plan, data, 1, {"bias correction": correct_bias}).run()

@@ -115,7 +115,7 @@ def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
 
 
 def test_the_search_counts_work_and_reads_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a budget for a part of the trials, the others are noted as not tried, however late it is."""
+    """The budget pays for some trials, and notes name the others, although the clock runs very fast."""
     monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
     report = ck.quantize(uneven(), "int8", samples=samples(6), seconds=0.25)
     assert any("the budget is spent" in note for note in report.notes)
@@ -190,7 +190,7 @@ def test_custom_operators_stay_float() -> None:
 
 
 def test_techniques_can_be_left_out() -> None:
-    """The notes name each technique, but not one that is left out."""
+    """The notes name each technique that is tried, and none that is left out."""
 
     def notes(*without: str) -> str:
         return "\n".join(ck.quantize(uneven(), samples=samples(8), without=without).notes)

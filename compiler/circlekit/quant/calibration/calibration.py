@@ -32,7 +32,7 @@ class Calibration:
     ``engine``: the name of the program that ran the model, ``circlekit`` or ``litert``.
     ``last_sample``: a checksum of the last sample.  A run that continues an interrupted run compares the
     checksum, to make sure that both have the same samples.
-    ``is_complete``: False if not all samples have been run, as in a file that an interrupted run left.
+    ``is_complete``: False in a file that an interrupted run left: some samples have not been run.
     """
 
     graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
@@ -71,8 +71,8 @@ class Calibration:
     def load(path: FilePath) -> Calibration:
         """Return the calibration in the file at ``path``, which ``save`` wrote.
 
-        Raise FileError for another extension or if the file cannot be read, FormatError if it is not a
-        calibration, LimitError if an .npz file exceeds the memory limit.
+        Raise FileError for another extension, or if the file cannot be read; FormatError if it is not a
+        calibration; LimitError if an .npz file exceeds the memory limit.
         """
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)
@@ -103,8 +103,8 @@ def inner_name(op: Op, name: str) -> str:
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
     """Yield (index of the graph, operator, ``inner_name``) for the states and inner tensors to observe.
 
-    Recurrent operators with float data have them.  Left out are states that have the form of the result, and
-    inner tensors whose scale does not depend on their range.
+    Only recurrent operators with float data have them.  States that have the form of the result are not
+    observed, nor are inner tensors whose scale does not depend on their range.
     """
     for index, graph in enumerate(model.graphs):
         for op in graph:

@@ -39,7 +39,7 @@ GraphStatistics = dict[str, TensorStatistics]
 SUFFIXES = (".json", ".npz")
 VERSION = 1
 DOCUMENT = "calibration"
-"""A name with two uses: the .npz member with the document as UTF-8 text; in the document, VERSION's key."""
+"""The name of the .npz member that holds the document as UTF-8 text; also the key of VERSION in it."""
 
 
 def check_path(path: FilePath) -> None:
@@ -80,8 +80,8 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
     ``facts``: the default of each fact, for files that lack it.  A fact in the file is converted to the type
     of its default.
-    Raise FileError for another extension or if the file cannot be read, FormatError if it is not a
-    calibration, LimitError if an .npz file exceeds the memory limit.
+    Raise FileError for another extension, or if the file cannot be read; FormatError if it is not a
+    calibration; LimitError if an .npz file exceeds the memory limit.
     """
     check_path(path)
     name = os.fspath(path)

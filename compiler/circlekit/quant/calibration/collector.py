@@ -65,12 +65,12 @@ def collect(
     If an interrupted run left this file, the samples that it contains are not run again.  The channels and
     histograms must then be the same as in that run.
 
-    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` cannot
-    be continued: it is complete, it belongs to another model, engine, selection or other samples, or the
-    model keeps state between runs.  Raise ShapeError if a sample does not fit the inputs, or if a tensor with
-    statistics per channel changes its number of channels; UnsupportedError if the engine cannot run the
-    model; FileError if ``state`` has another extension or cannot be written; and the errors of
-    ``Interpreter.run``.
+    Raise ModelError if there are no samples or no float tensors, or if a sample has NaN.  Raise ModelError
+    if the file ``state`` exists but cannot be continued: it is complete; its model, engine, samples, channels
+    or histograms differ; or the model keeps state between runs.
+    Raise ShapeError if a sample does not fit the inputs, or if a tensor with statistics per channel changes
+    its number of channels; UnsupportedError if the engine cannot run the model; FileError if ``state`` has
+    another extension or cannot be written; and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
@@ -145,13 +145,13 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
 
 
 class _Jobs(Iterator[Job]):
-    """Iterates over the samples that have to be run, without those that an interrupted run has run.
+    """Iterates over the samples to run: all that an interrupted run has not run yet.
 
-    ``done``: the calibration of the interrupted run, or an empty one.  Its samples are skipped in
-    ``__init__``, which raises ModelError if there are fewer samples than in ``done``, or if the last skipped
-    sample is not the last sample of ``done``.
-    ``checksums``: in order, the checksums of the samples that were yielded but not yet added to the
-    statistics; the caller removes the first one when it adds a sample.
+    ``done``: the calibration of the interrupted run; one without samples if there was no such run.
+    ``__init__`` skips the samples of ``done``.  It raises ModelError if there are fewer samples than in
+    ``done``, or if the last skipped sample differs from the last sample of ``done``.
+    ``checksums``: the checksums of the samples that were yielded but not yet added to the statistics, in
+    order.  The caller removes the first one when it adds a sample.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:

@@ -36,11 +36,11 @@ class InterpreterEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        ``watched(Progress())`` hides the progress that a single run reports: the caller counts samples.
         Raise the errors of ``Interpreter.run``.
         """
         if not self._keeps_state:
             self._interpreter.reset()
+        # ``Progress()`` shows nothing: the caller counts samples
         with watched(Progress()), blas_libraries().limit(limits=1):
             inside = self._operands if self._observer.inside else None
             self._interpreter.run(sample, observe=self._results, on_graph=self._inputs, before_op=inside)

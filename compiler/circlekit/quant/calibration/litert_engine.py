@@ -75,8 +75,7 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails, UnsupportedError if LiteRT does not keep a tensor of the model or
-        has another one of its name.
+        Raise ModelError if LiteRT fails, and the errors of ``_prepare``.
         """
         try:
             if self._interpreter is None:
@@ -92,10 +91,9 @@ class LitertEngine:
         return self._observer.take()
 
     def _prepare(self) -> None:
-        """Make LiteRT's interpreter, and find its indices of the tensors.
+        """Make LiteRT's interpreter, and find the tensors to observe in it by their names.
 
-        Raise UnsupportedError if LiteRT does not keep a tensor that has to be observed, or if it has another
-        tensor of that name: only the name says which of LiteRT's tensors is which.
+        Raise UnsupportedError if LiteRT has no tensor, or several tensors, with one of these names.
         """
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 

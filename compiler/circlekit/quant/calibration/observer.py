@@ -20,8 +20,8 @@ LAST_AXIS = -1
 Channels = bool | Collection[str] | Mapping[str, int]
 """The tensors that get statistics per channel: True, False (none), names, or {name: channel axis}.
 
-True stands for all tensors whose number of channels cannot change between runs, because the model declares
-the size of their last axis.  For True and for names, the axis of the channels is LAST_AXIS.
+True stands for all tensors but those whose last axis has no declared size: their number of channels may
+change between runs.  For True and for names, the axis of the channels is LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]

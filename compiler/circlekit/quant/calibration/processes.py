@@ -36,7 +36,7 @@ def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) ->
 
     ``jobs``: in the order of their numbers, without gaps.  The worker processes are forked from this process,
     so each has a copy of ``engine``.
-    Raise the error of the first sample that fails; ModelError if its process was killed.
+    Raise the error of the first sample that fails; ModelError if its process crashed or was killed.
     """
 
     def work(job: Job, tell: Tell) -> Answer:

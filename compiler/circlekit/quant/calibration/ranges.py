@@ -157,7 +157,7 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     """Return the range with the least mean squared error of rounding and clipping.
 
     The observed range is first extended to include 0.  The candidates for each end are ``steps`` equally
-    spaced fractions of its end; all pairs of candidates are compared.  A number inside a range counts with
+    spaced fractions of this end; all pairs of candidates are compared.  A number inside a range counts with
     the squared error s * s / 12, where s is the scale of the range for integers of ``bits`` bits.  A number
     outside counts with its squared distance from the range.
     """
@@ -196,7 +196,8 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
 
     The observed range is first extended to include 0: numbers from 5 to 6 give [0, s].
     Newton's method finds s.  Each of at most ``steps`` steps sets s to
-    ``sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))``, where # counts numbers x.
+    ``sum(|x| over |x| > s) / (4**-bits / 3 * #(|x| <= s) + #(|x| > s))``, where #(...) is the count of the
+    numbers x for which the condition holds.
     Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
     Training" (2022).  The paper leaves out zeros; here they count, because the histogram does not distinguish
     zeros and small numbers.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges of tensors into a model, or read them; as in ONE, they are min and max of a quantization."""
+"""Write ranges of tensors into a model, or read them there: min and max of the quantization, as in ONE."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def record_ranges(
     """Write the range of every float tensor into ``model``; return the names of the tensors without a range.
 
     Constants get no range, and are not among the names.
-    A tensor has no range if no run computed any element of it.  A range replaces the tensor's former
-    quantization.
+    A tensor has no range if ``calibration`` has no statistics of it, or if no run computed any element of it.
+    A range replaces the tensor's former quantization.
     ``estimator``, ``options``: see ``estimate_range``.  Raise the errors of ``estimate_range``, for example
     ModelError for a tensor whose elements are all infinite or NaN; then the model stays as it is.
     """

@@ -46,8 +46,7 @@ class Runner:
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; UnsupportedError if the engine cannot run ``model``,
-        or if no cluster runs the samples and ``processes`` is below 1; ModelError if the cluster gives up a
-        sample.
+        or if ``processes`` is needed and below 1; ModelError if the cluster gives up a sample.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

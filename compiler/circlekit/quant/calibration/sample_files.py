@@ -30,7 +30,7 @@ FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
 class SampleFile:
     """The samples for ``model`` in the file or folder ``path``.
 
-    Only one sample is in memory at a time, unless an npz file is compressed.
+    Only one sample is in memory at a time; of a compressed npz file, all samples are.
     A folder and an HDF5, npz, npy or raw file are read as the command ``circlekit run --inputs`` reads them.
     ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
     elements of all inputs, or one raw file for each input, with spaces between::
@@ -98,7 +98,7 @@ class SampleFile:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether there is a file or folder at ``path``; False for names that no system allows."""
+    """Return whether there is a file or folder at ``path``; False for names that the system refuses."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -54,15 +54,16 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    The rounded tensor gets the form of the grid.  A rounding operator stays if no int8 or int16 form has its
-    grid, if it rounds a computed tensor to several scales, and in the rare cases that ``_take_one``,
-    ``_rounded_constant`` and ``_bypass`` name.  In three cases a MINIMUM with the largest number of the grid
-    replaces the rounding operator.  The result of the MINIMUM is a tensor of its own, which gets the form of
-    the grid:
+    The rounded tensor gets the form of the grid.  In three cases a MINIMUM with the largest number of the
+    grid replaces the rounding operator.  The result of the MINIMUM is a tensor of its own, which gets the
+    form of the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
     - The tensor already has another form, or its producer cannot produce the form of the grid.
     - Passes might remove the producer of the tensor, and with it the rounding.
+
+    A rounding operator stays if no int8 or int16 form has its grid, or if it rounds a computed tensor to
+    several scales.  ``_take_one``, ``_rounded_constant`` and ``_bypass`` name rare cases in which it stays.
     """
     return [_take_from_graph(graph) for graph in model.graphs]
 
@@ -131,12 +132,16 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     A graph input can have any form, and so can the result of a producer without a quantization rule.  Any
     other producer cannot produce ``form`` in these cases:
 
-    - Its rule allows only another form, or only the zero point 0, which ``form`` does not have.
+    - Its rule allows only another form.
+    - Its rule allows only the zero point 0, and ``form`` has another zero point.
     - Its 8-bit kernel is too coarse to be used (``rounds_inside``).
-    - Its result must have the form of an operand, and the operand cannot have ``form``.  The operand does not
-      matter, however, if the producer clips by a fused activation or pads (``operands_follow``), and does not
-      compute means: then a QUANTIZE can convert the operand first.  An operand without a form cannot get
-      ``form`` if it is constant or has another user, or if the producer computes means.
+    - Its result must have the form of an operand, and the operand has another form.
+    - Its result must have the form of an operand that has no form yet and cannot get ``form``: the operand is
+      constant or has another user, the producer computes means, or the operand's own producer cannot produce
+      ``form``.
+
+    The last two cases are no obstacle for a producer that computes no means, and pads (``operands_follow``)
+    or clips by a fused activation: a QUANTIZE can convert its operand first.
     """
     while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
         if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
@@ -190,8 +195,8 @@ def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
 def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
     """Enter ``form`` in ``grids`` for ``value``.
 
-    If the producer passes on the form of an operand (``followed_operand``), enter ``form`` for this operand,
-    too, unless that is impossible.
+    If the producer passes on the form of an operand (``followed_operand``), this operand gets ``form``, too,
+    where that is possible.
     If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
     Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
@@ -254,8 +259,8 @@ def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
 def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
     """Return a new constant with the rounded numbers of the constant operand of ``first``.
 
-    ``first``, ``last``: the operators that round the constant.  Return None if they cannot be computed, if
-    the constant is sparse or compressed, or if the rounded tensor is a graph output.
+    ``first``, ``last``: the operators that round the constant.  Return None if an operator cannot be
+    computed, if the constant is sparse or compressed, or if the rounded tensor is a graph output.
     """
     source = present_operand(first, 0)
     if not source.is_plain or graph.is_output(last.output):
@@ -272,8 +277,8 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have more than 16 bits or no scale, and for scales and zero points that are
-    invalid or too many.
+    Return None if the integers have no scale or more than 16 bits.  Return None, too, if the scales or zero
+    points are invalid or do not fit the shape.
     """
     value = op.input
     quantization = value.quantization
@@ -308,7 +313,7 @@ def _is_valid(quantization: Quantization, value: Value) -> bool:
 def grid_of(op: FakeQuant) -> Grid | None:
     """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
 
-    Return None for an invalid range or number of bits, and for steps that are too small or large for a scale.
+    Return None if the range or the number of bits is invalid, or if a step is too small or large for a scale.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     low, high = np.float32(op.min), np.float32(op.max)

@@ -5,11 +5,13 @@ A layer is a convolution or a fully connected operator with constant weights.  B
 folded into the weights before.
 A bypass is an ADD of another computed tensor to the result of a layer or of its activation.
 
-In the pictures, ``$act`` stands for the allowed fused activations.  The names: ``x`` data, ``w`` weights,
-``b`` or ``c`` bias, ``s`` output shape, ``l`` a layer's result before the bias, ``y`` the result of the layer
-with bias and activation, ``o`` the other operand of an ADD or MUL, ``z`` the result of that operator or of
-the activation operator after it, ``p`` the operand of an activation operator.  Attributes that a picture does
-not mention may have any value.
+In the pictures, ``$act`` stands for the allowed fused activations.  Attributes that a picture does not
+mention may have any value.  The values have these names:
+
+- ``x``: the data; ``w``: the weights; ``b`` or ``c``: the bias; ``s``: the output shape
+- ``l``: the result of a layer before the bias; ``y``: the result with bias and activation
+- ``o``: the other operand of an ADD or MUL; ``p``: the operand of an activation operator
+- ``z``: the result of the ADD or MUL, or of the activation operator after it
 
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
 """
@@ -101,7 +103,11 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _needs_no_rounding(match: Match) -> bool:
-    """Return whether an activation alone uses the ADD or MUL, or no operand of the ADD or MUL is rounded."""
+    """Return whether not to round the result of the ADD or MUL.
+
+    If an activation is its only user, the activation is rounded instead.  An ADD or MUL of operands that are
+    not rounded is not rounded, either.
+    """
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True
@@ -129,13 +135,16 @@ def is_rounded(value: Value) -> bool:
 
 
 _BYPASSED = tuple(layer + BYPASS.replace("$act", "NONE") for layer in PLAIN)
+"""Layers with a bypass, whose ADD has no fused activation."""
 _BYPASSED_AND_ACTIVATED = (
     *(layer + BYPASS.replace("$act", ACTIVATION) for layer in PLAIN),
     *(f"{bypassed.replace('z = ', 'p = ')}  z = Relu|Relu6|ReluN1To1(p)" for bypassed in _BYPASSED),
 )
+"""Layers with a bypass and an activation after the ADD, fused or as an operator."""
 _BYPASSED_IN_ANY_WAY = tuple(layer + BYPASS.replace("$act", "any") for layer in PLAIN)
+"""Layers with a bypass, whose ADD may have any fused activation."""
 _BYPASSED_AFTER_ACTIVATION = tuple(layer + BYPASS.replace("$act", "any") for layer in ACTIVATED)
-"""Layers with a bypass: without an activation after the ADD; with one; with or without; after ACTIVATED."""
+"""Layers with an activation before the ADD of the bypass; the ADD may have any fused activation."""
 
 RULES = (
     InsertionRule("act_quant", ACTIVATED, "y"),

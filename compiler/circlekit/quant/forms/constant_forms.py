@@ -31,14 +31,14 @@ from circlekit.quant.weights import (
 LEAST_MULTIPLIER = 2.0**-30
 """The smallest allowed ratio of a bias's scale to the scale of the result.
 
-Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit keeps away from that.
+Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit leaves a margin.
 """
 
 LARGEST_BIAS_STEP = 0.25
 """The largest wanted ratio of a bias's scale to the scale of the result.
 
-A bias with a larger scale loses precision.  So weights with a given form get smaller scales, which make the
-scale of the bias smaller, as far as the dtype has room.
+A bias with a larger scale loses precision.  The scale of the bias falls with the scales of the weights.  So
+weights with a given form get smaller scales, as far as the dtype has room.
 """
 
 

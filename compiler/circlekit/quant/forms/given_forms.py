@@ -73,11 +73,11 @@ def fits_weights(form: TensorForm | None, scheme: Scheme, axis: int | None) -> b
 def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
     """Return ``form`` with scales that are divided by a power of 2 so that they are at most ``step``.
 
-    The weights keep their numbers, because the finer grid includes the grid of ``form``.  The purpose is a
-    finer scale of the bias, which is computed from the scale of the weights.
-    ``numbers``: the weights, which are on the grid of ``form``.  The zero points stay.  If the integers would
-    then leave the range of the dtype, the scales are divided only as far as the integers fit.  A form that
-    was not used in training (``rounds`` is False) is returned unchanged.
+    The purpose is a finer scale of the bias, which is computed from the scale of the weights.
+    ``numbers``: the weights, which are on the grid of ``form``.  The finer grid includes the grid of
+    ``form``, so the weights keep their numbers.  The zero points stay.
+    The scales are divided only as far as the integers fit the dtype.  A form that was not used in training
+    (``rounds`` is False) is returned unchanged.
     """
     if not form.rounds:
         return form
@@ -97,9 +97,9 @@ def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
 def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
     """Return the scale of the form to which ``value`` will be rounded; None if it will not be rounded.
 
-    The form is the given form of ``value``.  If there is none, it is the given form with the smallest scale
-    among the results of operators that read ``value`` without requantizing it, such as RESHAPE.  If such a
-    result has no given form, the results of its own users count in the same way.
+    The form is the given form of ``value``.  If there is none, the form is that of a result of an operator
+    that reads ``value`` without requantizing it, such as RESHAPE; of several such results, the one with the
+    smallest scale counts.  If a result has no given form, its own users are examined in the same way.
     ``given``: the given forms by name of the tensor.
     """
     steps, found = [], [value]
@@ -126,15 +126,15 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
     """Return the forms ``given`` and the forms that follow from them, by name of the tensor.
 
-    Such forms are needed because passes change the model after the forms were found.  If a pass moves a
-    MINIMUM before an operator that only moves elements, the result of the MINIMUM gets a new name, which has
-    no given form.  These forms follow:
+    Such forms are needed because passes change the model after the forms were found.  For example, if a pass
+    moves a MINIMUM before a RESHAPE, the result of the MINIMUM gets a new name, which has no given form.
+    These forms follow:
 
     - The result of a MINIMUM gets the given form of its constant.
     - The operand of an operator that only moves elements gets the form of the result, unless other operators
       read the operand, too.
     - The result of an elementwise function such as RELU gets the form of the operand if the function maps
-      every number of that form to a number of that form.
+      every number of this form to a number of this form.
     """
     forms = dict(given)
     for op in graph if given else ():
@@ -187,8 +187,8 @@ def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | 
 
     ``low``, ``high``: numbers that ``form`` can store.  The new form covers 0, too, so that its zero point
     fits the dtype.  ``form`` has one scale.  The scale is divided by the largest possible power of 2, so the
-    new form can store every number of ``form`` from ``low`` to ``high``.  Return None if half the scale is
-    too small, or if both ends are 0.
+    new form can store every number of ``form`` from ``low`` to ``high``.  Return None if both ends are 0, or
+    if the dtype cannot cover them with half the scale.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
@@ -237,7 +237,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 def range_of_operands(op: Op, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
     """Return the union of the ranges of the float operands of ``op``; empty constants do not count.
 
-    Return None if there are no such operands, or if the range of one is unknown.
+    Return None if there are no such operands, or if the range of at least one is unknown.
     """
     found = [_range(v, ranges) for v in op.inputs if is_float(v) and not (v.is_const and v.numel == 0)]
     known = [ends for ends in found if ends is not None]
@@ -247,9 +247,9 @@ def range_of_operands(op: Op, ranges: Mapping[str, tuple[float, float]]) -> tupl
 
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the range (min, max) of ``value`` in ``ranges``, or that of a constant; None if it is unknown.
+    """Return the range (min, max) of ``value``; None if it is unknown.
 
-    Numbers of a constant that are not finite are left out, as in calibration.
+    The range of a plain constant is that of its finite numbers.  All others are in ``ranges``.
     """
     if value.is_plain:
         numbers = value.array()[np.isfinite(value.array())]

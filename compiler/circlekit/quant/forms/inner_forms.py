@@ -2,9 +2,9 @@
 """Choose forms for tensors that only recurrent operators have: states, inner tensors, several biases.
 
 A state is a variable that the operator reads and writes.  An inner tensor, such as the sums of a gate of an
-LSTM, has no data in the file, only a scale and a zero point (see ``ir.quantization_rule.InnerTensor``).  A
-``Product`` says from which scales the scale of a bias follows: a constant times the scales of its factors,
-which are operands or inner tensors; the last factor is the weights.
+LSTM, has no data in the file, only a scale and a zero point (see ``ir.quantization_rule.InnerTensor``).  The
+scale of a bias is a constant times the scales of some operands or inner tensors.  A ``Product`` has this
+constant and the names of these factors; the last factor is the weights.
 
 Source: LiteRT's quantization specification, and ``tools/optimize/operator_property.cc`` of TensorFlow.
 """
@@ -93,8 +93,8 @@ class InnerForms(TensorForms):
     def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorForm:
         """Return an int16 form for the state ``value`` with the smallest scale 2^n that covers its range.
 
-        n is at least ``least``.  Raise UnsupportedError if it would be above ``greatest``, or if the state
-        has no range.
+        n is at least ``least``.  Raise UnsupportedError if n would be above ``greatest``, or if the state has
+        no range.
         """
         low, high = self.range_by_name(value.name)
         magnitude = max(-low, high)
@@ -121,8 +121,8 @@ class InnerForms(TensorForms):
         form = self.form_of_range(inner_name(op, name), scheme)
         if not inner.is_negated:
             return form
-        # The kernel adds the zero point where other kernels subtract it, so its negative is stored.
-        # int8 has no 128, so a zero point of -128 becomes -127, with steps that are larger by 255/254.
+        # The kernel adds the zero point where other kernels subtract it, so the negated zero point is stored.
+        # int8 has no 128, so a zero point of -128 first becomes -127, and the scale grows by 255/254.
         if form.zero_point == (form.dtype.limits[0],):
             form = replace(form, scale=(form.scale[0] * 255 / 254,), zero_point=(form.zero_point[0] + 1,))
         reason = f"{form.reason}; {op.code} adds the zero point"
@@ -131,11 +131,11 @@ class InnerForms(TensorForms):
     def choose_inner_biases(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the biases in ``rule.biases``; other constants of ``op`` have forms already.
 
+        Each bias has one or more alternative Products; the first whose factors ``op`` has is used.
         Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow
         (``rule.summed``).
-        Raise ModelError for a bias that is computed, packed, sparse or compressed.  Each bias has
-        one or more alternative Products; the first whose factors ``op`` has is used.  Raise UnsupportedError
-        if there is none, for example because the weights are absent.
+        Raise ModelError for a bias that is computed, packed, sparse or compressed; UnsupportedError if there
+        is no Product to use, for example because the weights are absent.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)

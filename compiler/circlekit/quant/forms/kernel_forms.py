@@ -53,8 +53,8 @@ class KernelForms(InnerForms):
 
     ``widened``: the operators to which ``widen`` or ``make_finer`` gave the scheme WIDE, with the reasons.
     ``refined``: the operators that read operands with finer steps, see ``refine_operands``.
-    ``tried``: by operator, the forms with which ``kernel_fault`` found no fault, so that it need not run the
-    kernel again.
+    ``tried``: by operator, the forms with which ``kernel_fault`` found no fault.  With these forms, the
+    kernel need not run again.
     """
 
     widened: dict[Op, str]
@@ -102,8 +102,8 @@ class KernelForms(InnerForms):
     def refine_operands(self, op: Op) -> None:
         """If ``op`` is in ``refined``, let it read operands with finer steps, where the dtype has room.
 
-        It has room if the operand's range, extended to 0, takes at most half of the integers of its given
-        form.
+        The dtype has room if the operand's range, extended to 0, takes at most half of the integers of its
+        given form.
         """
         for index in self.activations(op) if op in self.refined else ():
             value, dtype = op.inputs[index], self.scheme_of(op).activations
@@ -159,8 +159,11 @@ class KernelForms(InnerForms):
         """Let ``op`` read its operand in the given form of its result, if ``op`` does not requantize it.
 
         Such an operator moves or compares elements, so its operand can be rounded instead of its result.
-        Nothing happens if the result has no given form, if the operand has the same given form, if ``op``
-        averages elements or has several results, or if its kernel cannot read the form.
+        Nothing happens unless all of this is true:
+
+        - The result has a given form, which is not the given form of the operand.
+        - The kernel of ``op`` can read this form.
+        - ``op`` has one result, and does not average elements.
         """
         source = followed_operand(op)
         if not is_float(source) or rule.averages or len(op.results) != 1:
@@ -179,8 +182,8 @@ class KernelForms(InnerForms):
     def read_without_zero_point(self, op: Op, rule: QuantizationRule) -> None:
         """Choose forms with the zero point 0 for operands whose zero point the kernel of ``op`` ignores.
 
-        This is for operators whose result has the form of an operand (``rule.results_follow``).  In others,
-        the operand gets the form of the result (``rule.operands_follow``).
+        This is for operators whose result has the form of an operand (``rule.results_follow``).  In all other
+        operators with such a kernel, the operand gets the form of the result (``rule.operands_follow``).
         """
         for index in indices_of(op, rule.symmetric) if rule.results_follow else ():
             value = op.inputs[index]
@@ -216,8 +219,8 @@ class KernelForms(InnerForms):
     def avoid_faults(self, op: Op, rule: QuantizationRule) -> None:
         """Choose forms without the integers and zero points on which the kernel of ``op`` fails.
 
-        The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on which it fails.
-        Raise ModelError if there are no such forms, or if ``op`` adds a mask that is no constant.
+        The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on what it fails.
+        Raise ModelError if there are no such forms, or if ``op`` adds a computed mask (``refuse_masks``).
         """
         self.refuse_masks(op)
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]

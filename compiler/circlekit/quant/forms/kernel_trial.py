@@ -35,15 +35,15 @@ def kernel_errors(
 ) -> list[float]:
     """Return for each result the largest difference of the integer kernel of ``op`` from the float kernel.
 
-    Both kernels run on random numbers.  They run again on zeros, for which the result of a layer is its bias,
-    so that an error of the bias shows.  Random numbers are rounded to the operand's given form or, without
-    one, to its planned form.
+    Both kernels run on random numbers, and then on zeros.  With zeros, the result of a layer is its bias, so
+    an error of the bias shows.  Random numbers are rounded to the operand's given form or, without one, to
+    its planned form.
     ``operands``, ``results``: the planned forms, by index.  ``attributes``: those that the plan sets.
     ``given``: the forms that tensors had before planning, such as those of their training, by name.
     ``ranges``: (min, max) of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
-    The list is empty if the kernels cannot be run alone, for example because shapes are unknown, or because
-    an operand is neither float nor bool nor constant.
+    The list is empty if the kernels cannot be run alone, for example because a shape is unknown, or because
+    an operand holds computed integers.
     """
     planned = planned_op(op, operands, results, attributes)
     worst = [0.0] * len(op.results)

@@ -44,7 +44,7 @@ from circlekit.quant.weights import (
 from circlekit.targets.target import Target
 
 INFINITE_FACTOR = 256
-"""A number that is this many times as large as the other numbers that an operator reads stands for infinity.
+"""A number stands for infinity if it is this many times as large as the other numbers an operator reads.
 
 Operators such as MAXIMUM or SOFTMAX give the same result for any other number of such a size.
 """
@@ -54,8 +54,8 @@ class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
     ``target``: the runtime that has to run the model.
-    ``given``: the given forms, which the caller of ``quant.choose.choose`` passes because training used them,
-    and the forms that follow from them (see ``with_followed``), by name of the tensor.
+    ``given``: the given forms by name of the tensor.  The caller of ``quant.choose.choose`` passes them,
+    because training used them; forms that follow from them (see ``with_followed``) are added.
     ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one,
     else one that follows from other ranges (``add_ranges``, only if there are given forms).
     ``rounded``: those given forms that the caller passes with ``TensorForm.rounds``, by name of the tensor.
@@ -64,8 +64,8 @@ class TensorForms:
     ``floats``: the operators that stay float, with the reasons.
     ``reasons``: the operators that got the ``fallback`` of their scheme, with the reasons.
     ``tensors``: the form in which each tensor is stored.
-    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and states, and
-    of the tensors that it reads in another form than the stored one.
+    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and states.
+    Another tensor is listed only if the operator does not read it in its stored form.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds a mask that is no constant.
+        """Raise ModelError if ``op`` adds a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """

@@ -57,8 +57,8 @@ So fewer choices are needed.
 MIN_SQNR = {8: 12.0, 16: 24.0}
 """By bits of the activations, the SQNR in dB below which ``raise_patterns`` raises patterns.
 
-With 8 bits such a model is of little use.  With 16 bits, rounding activations makes so much noise only if a
-range is too wide for integers.
+With 8 bits such a model is of little use.  With 16 bits, the noise of activations is so high only if a range
+is too wide for integers.
 """
 
 MIN_PATTERN_GAIN = 6.0
@@ -100,7 +100,7 @@ def raise_operators(
     ``samples``: at most MEASURED_SAMPLES of them are used; they may be those of the calibration.
     If the target is missed, a note says so.
 
-    Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given, or if no
+    Raise ModelError without samples; UnsupportedError if neither a target nor a budget is given, or if no
     scheme is named ``raise_to``.
     """
     if not samples:
@@ -142,8 +142,9 @@ def raise_operators(
 def raise_patterns(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
-    """Return the operators of patterns to raise if the quantized model has less than MIN_SQNR, else none.
+    """Return the operators of patterns to raise.
 
+    None are raised if the quantized model has at least MIN_SQNR, or if its activations stay float.
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.

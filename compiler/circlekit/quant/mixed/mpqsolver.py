@@ -98,20 +98,21 @@ class Solver:
         errors: Mapping[str, float] | None,
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Return a configuration that reaches the target error, if one does, with few depths in int16.
+        """Return a configuration that reaches the target error with few depths in int16.
 
+        If the search finds none, every operator that depends on an input becomes int16.
         The depth of a value is the number of operators on the longest path from an input (``depths_of``).
         The error is the mean absolute difference between the outputs and those of the float model.  The
-        target is int16 + ratio * (uint8 - int16), where int16 and uint8 are the errors of the model with all
-        operators in that dtype.
+        target is int16 + ratio * (uint8 - int16).  Here int16 is the error with all operators in int16, and
+        uint8 is the error with all operators in uint8.
         ``ratio``: 0 to 1.
         ``is_int16_front``: whether the operators near the inputs (True) or near the outputs (False) become
         int16.  None: True if the sum of ``errors`` is larger in the front half of the depths, else False.
         ``errors``: errors of tensors by name, needed only if ``is_int16_front`` is None.
         ``observer``: receives a report of each step.
 
-        Raise ModelError without samples, and if an output of one of the models is not finite.  Raise the
-        errors of ``checked_samples``, ``quantize_with_minmax`` and the interpreter.
+        Raise ModelError if there are no samples, or if an output of one of the models is not finite.  Raise
+        the errors of ``checked_samples``, ``quantize_with_minmax`` and the interpreter.
         """
         records = list(checked_samples(self.model, samples))
         references = _outputs(self.model, records)

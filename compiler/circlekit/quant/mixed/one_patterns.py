@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of two patterns that ONE's circle-mpqsolver raises to int16.  Source: its repository."""
+"""The operators of two patterns that ONE's circle-mpqsolver raises to int16.  Source: ONE's repository."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ONE_PATTERNS: Mapping[str, Callable[[Graph], list[Op]]] = {
     "u8_layernorm_with_s16_variance": _layer_norm_variances,
     "u8_softmax_with_s16_sub_exp": _softmax_exponents,
 }
-"""By the name of ONE's option, a function that returns the operators that the option raises to int16."""
+"""{name of ONE's option: function that returns the operators of a graph that the option raises to int16}."""
 
 
 def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:

@@ -21,8 +21,8 @@ class Pattern:
     """A kind of part of a model.
 
     ``pictures``: texts of alternative pictures.
-    ``is_front``: the part has not only the operators of a match, but also all operators on which the match
-    depends, and the operators after any of these up to the next operator with weights.
+    ``is_front``: the part also has all operators on which a match depends, and the operators that follow any
+    of these, up to the next operator with weights.
     """
 
     name: str
@@ -79,9 +79,9 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
 
 
 def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
-    """Return ``ops``, all operators on which they depend, and the operators after any of these.
+    """Return ``ops``, all operators on which they depend, and the operators that follow any of these.
 
-    The operators after them are taken up to the next operators with weights, which are not in the result.
+    An operator with weights that follows is not in the result, and nothing is followed beyond it.
     The result has the order of the graph.
     """
     front = set(ops)

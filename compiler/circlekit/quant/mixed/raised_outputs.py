@@ -27,7 +27,7 @@ RAISED_SCHEME = "int16x8"
 """The name of the scheme of the raised operators."""
 
 LEAST_GAIN_DB = 0.3
-"""The last operators stay raised only if that improves the lowest SQNR of an output by at least this much.
+"""The last operators stay raised if the lowest SQNR of an output rises by at least this much.
 
 SQNR is the signal-to-quantization-noise ratio in dB.
 """
@@ -64,8 +64,8 @@ def raise_outputs(
 def last_operators(graph: Graph) -> list[Op]:
     """Return the operators without weights at the end of the graph.
 
-    All their results are outputs of the graph, or are read only by other operators of this kind.
-    Operators that call graphs, that have no quantization rule, or a result that is not float32, are left out.
+    Each of their results is an output of the graph, or is read only by other operators of this kind.
+    An operator is left out if it calls graphs, has no quantization rule, or has a result that is not float32.
     """
     found: set[Op] = set()
     for op in reversed(list(graph)):

@@ -26,7 +26,7 @@ Raising one of them alone often gains nothing, because the tensors around it sta
 """
 
 LEAST_PRICE = 1e-9
-"""The price that stands for 0 (an operator without constants, in bytes) where gains are divided by prices."""
+"""Gains are divided by this price if the real one is 0: that of an operator without constants, in bytes."""
 
 COSTS: Mapping[str, Callable[[Op], float]] = {
     "operators": lambda op: 1.0,
@@ -76,8 +76,8 @@ def choose_raised(
 
     ``sensitivity``: the noise that each rounded tensor and constant adds.
     ``operators``: the quantized operators.
-    The choice ends when the predicted noise is as low as ``target_sqnr`` (in dB) demands, when the budget is
-    spent, or when no operator reduces the noise.  Without a budget, each operator costs 1.
+    The choice ends as soon as one of these is true: the predicted noise is as low as ``target_sqnr`` (in dB)
+    demands; the budget is spent; no operator reduces the noise.  Without a budget, each operator costs 1.
     ``keeps_constants``: raising an operator does not change its constants, only activations.
     ``clusters``: groups of operators to raise together.  They compete with the groups of neighbors that grow
     from each operator.
@@ -110,7 +110,7 @@ def choose_raised(
 def _rounded_tensors(op: Op) -> list[Value]:
     """Return the tensors that ``op`` reads or produces, without constants.
 
-    A tensor that data movement copies stands for its copies, which are not rounded again.
+    In place of a copy that data movement makes, return the copied tensor: the copy is not rounded again.
     """
     found: dict[Value, None] = {}
     for value in (*op.inputs, *op.results):

@@ -147,8 +147,9 @@ def tensor_errors(
     Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
     them.
 
-    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, if an
-    error is not finite, or, for SRMSE, if a scale is not positive.  Raise the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, or if
+    an error is not finite.  For SRMSE, also raise ModelError if a scale is not positive.  Raise the errors of
+    ``Interpreter.run``.
     """
     rounding = clone(quantized)
     fake_quantize(rounding)
@@ -179,10 +180,11 @@ def _finished(
 ) -> TensorErrors:
     """Return the errors of tensors (see ``METRICS``) and the ends of the color scale.
 
-    As in ONE, the scale of MPEIR goes from 0 to 1, that of SRMSE from 0 to the largest error, and all others
-    from the smallest to the largest error of a sample.
+    The ends are those of ONE.  MPEIR: 0 and 1.  SRMSE: 0 and the largest error.  Other metrics: the smallest
+    and the largest error of a tensor in one sample.
     ``errors``: by tensor, the error for each sample.  ``scales``: the scale of each tensor, for SRMSE.
-    Raise ModelError if there are no errors, if one is not finite, or, for SRMSE, if a scale is not positive.
+    Raise ModelError if there are no errors, or if one is not finite; for SRMSE, also if a scale is not
+    positive.
     """
     if not errors:
         raise ModelError("expected tensors with the same name and shape in both models, found none")

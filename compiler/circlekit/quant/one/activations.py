@@ -130,7 +130,7 @@ def no_range(value: Value) -> ModelError:
 def quantize_ranges(task: Task) -> None:
     """Give every float activation an integer dtype and the parameters of its recorded range.
 
-    The result of a PAD_V2 that pads with the lowest float gets the parameters for the range of its input.
+    The result of a PADV2 that pads with the lowest float gets the parameters for the range of its input.
     Without a recorded range, an unused activation gets the range [0, 0]; for a used one, raise ModelError.
     """
     ops = [None, *task.quantized_ops()]
@@ -166,7 +166,7 @@ def propagate_backward(task: Task) -> None:
     An operand keeps its own parameters if it has other users, if it is a graph output, or if an operator of
     the same class produces it.  All operands of an operator with a fused activation keep their parameters,
     because the activation may make the range of the result too narrow for them.
-    For a PAD_V2 that pads with the lowest float, the direction is reversed: its result gets the parameters of
+    For a PADV2 that pads with the lowest float, the direction is reversed: its result gets the parameters of
     its input.
     """
     for op in task.quantized_ops():
@@ -280,7 +280,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 def fix_special(task: Task) -> None:
     """Set the parameters of results for which the rule has fixed parameters, or demands integer scales.
 
-    Results that were quantized before keep theirs, with which ``model`` computes them.
+    Results that are quantized already in the given model keep their parameters.
     """
     for op in task.quantized_ops():
         rule = task.rule(op)
@@ -319,9 +319,10 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """If ``op`` is a QUANTIZE from one integer dtype to another, give its result a fixed or integer scale.
+    """Give the result of a QUANTIZE from one integer dtype to another the scale that a rule demands.
 
-    Such a scale comes from the rule of the operator that determines the operand's scale (``origin_rule``).
+    This is the rule of the operator that determines the operand's scale (``origin_rule``).  It may have fixed
+    parameters, or demand an integer scale.  Do nothing for any other ``op``.
     """
     if not isinstance(op, Quantize):
         return

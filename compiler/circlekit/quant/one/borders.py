@@ -97,7 +97,7 @@ def remove_redundant_conversions(task: Task) -> None:
     """Simplify chains of inserted conversions, and remove the conversions that change nothing.
 
     - If one QUANTIZE follows another, the second reads the operand of the first instead.
-    - If a DEQUANTIZE follows the QUANTIZE of a float value, the users of the DEQUANTIZE read that value
+    - If a DEQUANTIZE follows the QUANTIZE of a float value, the users of the DEQUANTIZE read the float value
       instead.
     - If the operand and the result of a QUANTIZE have the same dtype, scale and zero point, the users of the
       QUANTIZE read the operand instead.

@@ -129,7 +129,7 @@ def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
 
 
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:
-    """Return for each element of ``bias`` the smallest weight scale for which its integer does not overflow.
+    """Return for each element of ``bias`` the smallest weight scale with which the element does not overflow.
 
     The scale of a bias is ``input_scale`` times the weight scale.  ``dtype``: the dtype of the weights.
     """

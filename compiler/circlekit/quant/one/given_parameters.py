@@ -52,8 +52,8 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
     """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
     The data of a constant does not change.
-    Raise ModelError for an unknown name, a scale that is not positive and finite as float32, or a zero point
-    that does not fit the dtype of the tensor.
+    Raise ModelError for an unknown name; for a scale that, as float32, is not positive and finite; for a zero
+    point that does not fit the dtype of the tensor.
     """
     for name, scale, zero_point in parameters:
         with np.errstate(over="ignore"):
@@ -75,8 +75,8 @@ def _check_zero_point(name: str, value: Value, zero_point: int) -> None:
 def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
     """Copy the quantization of the first tensor to the second, for each pair of names.
 
-    Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor, or the
-    zero points its dtype.
+    Raise ModelError for an unknown name, if the scales do not fit the shape of the second tensor, or if the
+    zero points do not fit its dtype.
     """
     for source, copy in pairs:
         quantization = _named(model, source)[0].quantization

@@ -47,11 +47,15 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
     A constant without ``value`` in the file is rounded with its parameters.  If an operator such as RESHAPE
     does not requantize its operand, results that the file does not name get the parameters of the operand.
-    Raise FileError or FormatError for the files; ModelError if a tensor in the file is not in the model or
-    not float32, if it has ``value`` but is no constant, if a scale is negative or not finite, if a zero point
-    is not an integer of its dtype, or if an output, or a tensor of an operator, stays float32; ShapeError if
-    an array does not fit; UnsupportedError for a sparse constant without ``value``.  After an error the model
-    is as before.
+    After an error the model is as before.
+
+    Raise FileError or FormatError for the files; ShapeError if an array does not fit; UnsupportedError for a
+    sparse or compressed constant without ``value``.  Raise ModelError in these cases:
+
+    - A tensor in the file is not in the model, or not float32.
+    - A tensor with ``value`` is no constant.
+    - A scale is negative or not finite, or a zero point is not an integer of its dtype.
+    - An output, or a tensor of an operator, stays float32.
     """
     parameters = _read(Path(path))
     before = Snapshot(model)
@@ -122,7 +126,8 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
 def _parameters(scale: Array, zero_point: Array, axis: int, dtype: DType, name: str) -> Quantization:
     """Return the quantization of the tensor ``name`` of ``dtype`` with the arrays of its npy files.
 
-    Raise ShapeError unless both are vectors of the same size, ModelError for numbers that are no parameters.
+    Raise ShapeError unless both are vectors of the same size, at least 1; ModelError for numbers that are no
+    parameters.
     """
     if scale.ndim != 1 or scale.shape != zero_point.shape or not scale.size:
         shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"

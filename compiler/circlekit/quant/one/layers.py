@@ -223,9 +223,8 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
 
     Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
     Raise UnsupportedError if the input does not have exactly one scale, if the weights have none, or if the
-    product of these scales is infinite.  Raise ShapeError if there are several scales, but not one for each
-    element of the bias, or if the elements do not lie along the last axis.  Raise ModelError if an element is
-    not finite.
+    product of these scales is infinite.  Raise ShapeError if there are N > 1 scales, and the shape of the
+    bias is not [1, ..., N].  Raise ModelError if an element is not finite.
     """
     value, rule = _float_bias(op), layer_rule(op)
     if value is None or rule is None:

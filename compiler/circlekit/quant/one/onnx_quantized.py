@@ -56,8 +56,9 @@ def quantize_onnx_model(model: Model) -> None:
 
     Raise UnsupportedError for ONNX operators in another place than the module's docstring shows, or with
     scales, zero points or dtypes that are not supported.
-    Raise ModelError if the two operators of a pair have different parameters, if the model has no such
-    operators, or if an operator has operands that do not fit each other, because one of them stays float.
+    Raise ModelError if the model has no such operators, or if the two operators of a pair have different
+    parameters.  Raise ModelError, too, if an operator would read floats and integers that do not fit each
+    other, because one of its operands stays float.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(
@@ -93,7 +94,8 @@ def _is_custom(op: Op | None, name: str) -> bool:
 def _parameters(op: Op) -> tuple[Array, Array, DType]:
     """Return (scales as float32, zero points as int64, dtype of the zero points) of an ONNX operator.
 
-    Raise UnsupportedError if scales and zero points are no constants, or do not fit each other.
+    Raise UnsupportedError unless there are as many scales as zero points, all of them plain constants, and
+    the scales are float32.
     """
     if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
         raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
@@ -198,8 +200,8 @@ def _follow_operands(op: Op) -> None:
 
     The operators are CONCATENATION, SQUEEZE, NEG, and those whose rule names an operand in ``forward``
     (RESHAPE, TRANSPOSE, GATHER, SPLIT and others).
-    The result of a CONCATENATION gets those of the operand with the widest range.  The operands of a
-    CONCATENATION or a NEG must be int16; otherwise the result stays float.
+    A CONCATENATION takes the operand with the largest scale.  The operands of a CONCATENATION or a NEG must
+    be int16; otherwise the result stays float.
     """
     if stays_float(op) or not op.results or op.output.dtype is not f32:
         return
@@ -231,10 +233,10 @@ def _widest(op: Concatenation) -> Value | None:
 
 
 def _convert_result(editor: GraphEditor, op: Op) -> None:
-    """Insert a QUANTIZE after a product of int16 operands with a uint8 result, or the reverse.
+    """Insert a QUANTIZE after a product of int16 with a uint8 result, or of uint8 with an int16 result.
 
     A product is a MUL, BATCH_MATMUL or FULLY_CONNECTED; only the dtype of its first operand is examined.  The
-    result gets that dtype and keeps its range; the QUANTIZE converts it to the former dtype.
+    result gets this dtype and keeps its range.  The QUANTIZE converts the result to its former dtype.
     """
     if not isinstance(op, Mul | BatchMatMul | FullyConnected):
         return

@@ -101,7 +101,7 @@ RULES: dict[type[Op], OneRule] = {
 
 
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
-    """Return the rule for ``op``: from RULES, or from its ``quantization_rule`` if ONE does not know it.
+    """Return the rule for ``op``: from RULES, or from its ``quantization_rule`` if RULES has none.
 
     Return RECORDED for an operator that is not in RULES and has no ``quantization_rule``.
     An operator with a fused TANH gets the rule of TANH.
@@ -150,12 +150,11 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 def origin_rule(value: Value) -> OneRule:
     """Return the rule of the operator that determines the scale of ``value``, as in ONE.
 
-    Like ONE's ``activation_qtype``, this ignores ``--TF-style_maxpool``: it ends at a MAX_POOL_2D.
-
     The search goes back from ``value``.  It passes two kinds of operators and goes on with the producer of
     their operand: an operator whose rule has ``forward``, because its result has the scale of that operand;
     and a QUANTIZE, which only converts the same numbers to another dtype.  The returned rule gives the scale
     for both dtypes.  If the search ends at an input or a constant, return RECORDED.
+    Like ONE's ``activation_qtype``, the search ignores ``--TF-style_maxpool``: it ends at a MAX_POOL_2D.
     """
     op = value.producer
     while op is not None:

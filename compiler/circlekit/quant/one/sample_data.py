@@ -59,7 +59,7 @@ def _in_words_of_one() -> Iterator[None]:
 
 
 def check_percentiles(low: float, high: float) -> None:
-    """Raise UnsupportedError unless both are from 0 to 100 (in ONE's words); also if ``low`` > ``high``."""
+    """Raise UnsupportedError unless 0 <= low <= high <= 100; numbers outside of 0 to 100 get ONE's words."""
     for end in (low, high):
         if not 0 <= end <= 100:
             raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")

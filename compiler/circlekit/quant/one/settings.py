@@ -9,9 +9,9 @@ ONE's configuration file is JSON:
 
 Each name is the name of a tensor; the setting is for the operator that produces this tensor.  Another
 exporter may give the same layers other names: ``alternate`` lists these by a label that stands for the
-exporter.  So a file has several alternatives, each with names for all layers: the names outside of
-``alternate``, and the names of each label.  (A layer without names for a label keeps the names outside of
-``alternate``.)
+exporter.  So a file has several alternatives, each with names for all layers: one with the names outside of
+``alternate``, and one for each label.  In the alternative for a label, a layer without names for this label
+keeps its names outside of ``alternate``.
 The names of exactly one alternative must all be in the model.
 """
 
@@ -178,8 +178,8 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
     """Return the setting of each operator that ``settings.layers`` names.
 
-    Raise ModelError if no alternative or more than one fits ``graphs``, or if two results of one operator
-    have different settings.
+    Raise ModelError unless exactly one alternative fits ``graphs``, or if two results of one operator have
+    different settings.
     """
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}
     fitting = [names for names in settings.layers if all(name in producers for name in names)]

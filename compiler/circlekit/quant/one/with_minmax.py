@@ -39,9 +39,9 @@ from circlekit.quant.weights import is_computed_float
 def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     """Quantize ``model`` in place with the recorded min and max of its activations.
 
-    Return a plan that says what was done, with reasons.  Graphs that operators call stay float, and so do
-    operators that have no quantized form or whose bias is computed.  If the dtype of output NAME changes, the
-    output gets the name ``NAME_Quantize`` or ``NAME_Dequantize``, as in ONE.
+    Return a plan that says what was done, with reasons.  Graphs that operators call stay float.  So do
+    operators without a quantized form, and operators whose bias is computed.  If the dtype of output NAME
+    changes, the output gets the name ``NAME_Quantize`` or ``NAME_Dequantize``, as in ONE.
     Raise ModelError if an activation has no recorded range, or if a layer of ``settings`` is unknown;
     UnsupportedError or ShapeError for parts that cannot be quantized.  After an error, ``model`` is partly
     changed and must not be used.

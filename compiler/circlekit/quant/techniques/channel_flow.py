@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how an operator passes channels on.
 
-A channel is an index of the last axis.  An operator passes channels on if multiplying a channel of an operand
-by a positive factor multiplies one or more channels of the result by the same factor, and changes no others.
+A channel is an index of the last axis.  An operator passes channels on if this holds: multiplying a channel
+of an operand by a positive factor multiplies one or more channels of the result by the same factor, and
+changes no other channel of the result.
 Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; ADD if both operands get the
 same factors; MUL if one operand gets factors.
 
 No table says which operators do this.  An operator is run twice: on random numbers, and on the same numbers
-with each channel multiplied by a factor of its own.  If a channel of the result is multiplied by one of these
-factors, the factor tells from which channel of an operand it comes.  This must hold for small and for large
-numbers: a MAXIMUM with a constant, for example, passes only numbers on that are larger.
+with each channel multiplied by a factor of its own.  If this multiplies a channel of the result by one of the
+factors, the factor tells from which operand channel the result channel comes.  This must hold for small and
+for large numbers: a MAXIMUM with a constant, for example, passes on only the numbers above the constant.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ changes the sign of sums, and the third changes the sign of products.
 def magnitudes(op: Op) -> list[float]:
     """Return the standard deviations of the random numbers on which ``op`` is run: 0.01, 10, and so on.
 
-    The last is at least 10 times the largest constant.  A step is so small that a constant between two
-    magnitudes is not hidden by the TOLERANCE of the larger one.
+    The last is at least 10 times the largest constant.  Each is 1000 times the one before, so a constant
+    between two magnitudes exceeds the TOLERANCE of the larger one.
     """
     constants = [v.data for v in op.inputs if v is not None and v.data is not None and is_float(v)]
     largest = max([1.0, *(float(np.abs(data).max(initial=0)) for data in constants)])
@@ -80,7 +81,7 @@ class Flow:
 
 
 def channel_flows(op: Op) -> list[Flow] | None:
-    """Return how ``op`` passes channels on; None if it does not, or if it cannot be measured.
+    """Return how ``op`` passes channels on; None if ``op`` does not, or cannot be measured.
 
     A fused RELU6 is measured as a RELU, because its upper bound does not scale; the caller must allow for it.
     """
@@ -228,8 +229,9 @@ class _Probe:
         """Return for each result the factor of each channel, as an index into ``channel_factors``.
 
         ``factors``: by index of the operand, see ``_results``.  A channel that is always 0 has the index -1.
-        Return None if some channel of a result is not scaled by one of ``channel_factors``, if a result is
-        always 0 or has an element that is not finite, or if there are more than MOST_CHANNELS factors.
+        In each result, all elements must be finite, and each channel must be always 0 or scaled by one of
+        ``channel_factors``; at least one channel must be scaled.  Otherwise return None.  Return None, too,
+        for more than MOST_CHANNELS factors.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None

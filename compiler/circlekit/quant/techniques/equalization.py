@@ -10,8 +10,8 @@ same, except where a scaled channel exceeds the bound of a RELU6, which is treat
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because
 weights have a scale for each channel anyway.  Two ideas are from Xiao et al., "SmoothQuant", ICML 2023: the
-exponent of the factors (``strength``), and that a MUL by a constant (the scale of a layer normalization) can
-be divided by the factors like a layer.
+exponent of the factors (``strength``), and to divide the constant of a MUL (such as the scale of a layer
+normalization) by the factors, like the weights of a layer.
 """
 
 from __future__ import annotations

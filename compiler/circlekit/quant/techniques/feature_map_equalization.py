@@ -116,8 +116,9 @@ def _scaling_constants(op: Op) -> list[Value] | None:
 def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
     """Return whether multiplying ``constants`` by PROBE_FACTOR multiplies the result of ``op`` by it.
 
-    The other operands must be float constants or float32; those get random numbers with the standard
-    deviation |``magnitude``|.  The negative magnitude gives the same numbers with the opposite signs.
+    Return False if a computed operand is not float32 with a known shape.  Computed operands get random
+    numbers with the standard deviation |``magnitude``|.  A negative ``magnitude`` gives the same numbers with
+    the opposite signs.
     """
     rng = np.random.default_rng(0)
     arrays: list[Array | None] = []
@@ -138,13 +139,13 @@ def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
         before, after = evaluate(op, arrays)[0], evaluate(op, scaled)[0]
     except CirclekitError:
         return False
-    # an element that cancels is only as exact as the largest one
+    # where large terms cancel, the rounding error is that of the largest elements
     error = 1e-6 * float(np.abs(after).max(initial=0))
     return np.allclose(after, before * PROBE_FACTOR, rtol=1e-3, atol=error)
 
 
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
-    """Return the operators from ``user``, which reads the result of ``front``, to a back, the last of them.
+    """Return the path from ``user``, which reads the result of ``front``, to a back, both included.
 
     Each operator before the back passes channels on, and the next operator of the path is its only user.
     Return [] if no back is reached in this way.
@@ -271,8 +272,8 @@ def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
 def patterns_of(document: object) -> list[Pattern]:
     """Return the patterns in a JSON document of fm-equalize; raise ModelError for any other document.
 
-    It is a list of objects like ``{"front": "a", "back": "b", "type": "ScaleOnly", "act_scale": [1.5]}``;
-    ``act_scale`` may be missing.
+    The document is a list of objects like
+    ``{"front": "a", "back": "b", "type": "ScaleOnly", "act_scale": [1.5]}``; ``act_scale`` may be missing.
     """
     if not isinstance(document, list):
         raise ModelError("expected a JSON list of patterns")

@@ -105,8 +105,8 @@ def refine(
     """Return better integers than ``integers`` [g,o,d], found by coordinate descent.
 
     Each pass goes through the columns and sets each column to the integers that are best while the other
-    columns stay.  There are at most ``passes`` passes.  A column whose diagonal element of ``hessian``
-    is 0 in some group is not changed in any group.
+    columns stay.  There are at most ``passes`` passes.  A column is changed only if its diagonal element of
+    ``hessian`` is positive in every group.
     """
     out = np.array(integers)
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Techniques that choose the integers, the scales and the bias of one layer.
 
-A technique is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias, so that the
-mean of each output is that of the float model (Nagel et al., "Data-Free Quantization Through Weight
+A technique is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias: they give
+each output the mean that it has in the float model (Nagel et al., "Data-Free Quantization Through Weight
 Equalization and Bias Correction", ICCV 2019, section 4.2).  Layers are quantized in the order of execution,
 so the correction includes the errors of earlier layers.
 """
@@ -41,8 +41,8 @@ SHRINKAGES = np.linspace(1.0, 0.4, 31)
 ENLARGEMENTS = np.linspace(1.0, 1.08, 9)
 """GPTQ is repeated with the scales times each of these factors; each output keeps the best of its scales.
 
-The error of an output with few weights depends much on how its weights happen to lie between the integers,
-so one of several similar scales suits it better.
+The error of an output with few weights depends much on how its weights happen to lie between the integers.
+So it helps to try several similar scales.
 """
 
 MOST_ENLARGED_DEPTH = 160
@@ -59,8 +59,8 @@ MOST_NOISE = 0.25
 class LayerData:
     """A layer as matrix products, one for each group (see ``linear_layer``), and samples of its input.
 
-    In shapes, g is the number of groups, o the number of outputs of a group, d the depth (the number of
-    weights of an output), n the number of sampled rows (vectors of d inputs), p the number of ``parts``.
+    The letters in shapes: g groups; o outputs of a group; d weights of an output (the depth); n sampled rows
+    (vectors of d inputs); p ``parts``.
     ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
     ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
     ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.

@@ -71,8 +71,8 @@ class LinearLayer:
     def is_scalable(self) -> bool:
         """Whether each channel of the input has its own weights, which can be multiplied by a factor.
 
-        This is False if a FULLY_CONNECTED regroups its input into rows that end inside of a pixel, for
-        example if it reads an input [4, 3] as 6 rows of 2 elements.
+        This is False if a FULLY_CONNECTED reads its input as rows that end inside of a pixel.  Example: an
+        input [4, 3], read as 6 rows of 2 elements.
         """
         depth = self.matrices(self.weights.array()).shape[2]
         return self.is_depthwise or depth % (self.channels // self.groups) == 0
@@ -139,9 +139,9 @@ def separate_biases(graph: Graph) -> None:
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a layer; None if it is no layer, or if one of these conditions does not hold.
+    """Return ``op`` as a layer; None if ``op`` is no layer, or breaks one of these conditions.
 
-    Weights and bias must be constants, neither packed, sparse nor compressed.  Weights and input must be
+    Weights and bias must be plain constants: not packed, sparse or compressed.  Weights and input must be
     float, the weights must have elements, and the number of input channels must be known and not 0.
     """
     if isinstance(op, TransposeConv):

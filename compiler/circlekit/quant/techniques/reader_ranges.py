@@ -73,8 +73,8 @@ class _Reader:
     ``operator``: the plan of ``op`` in ``plan``.  ``operands``, ``results``: the operands and the result of
     ``op`` in the float model, for each sample.
     ``wanted``: ``results``, but only of the samples on which ranges are compared.
-    ``forms``: the forms of the operands in ``plan``, without constants and other operands that have a form of
-    their own in ``operator.operands``.
+    ``forms``: the stored forms of the operands in ``plan``.  Operands with a form in ``operator.operands``,
+    such as constants, are left out.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ TECHNIQUES: Mapping[str, Callable[..., None]] = {
 def replay(model: Model, records: Iterable[Record]) -> None:
     """Apply ``records`` to ``model`` in place, in their order.
 
-    Raise FormatError for a wrong record, ModelError for a rotation of layers that the model does not have.
+    Raise FormatError for a wrong record; ModelError for a rotation whose layers are absent or do not fit it.
     """
     for record in records:
         _replay_one(model, record)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multiply the channels between two layers by a Hadamard matrix, so that their magnitudes become similar.
 
-If all operators between two layers are linear, do the same to all channels of a block, and do not mix
-channels, the first layer's weights and bias can be multiplied by an orthogonal matrix, and the second layer's
-weights by its transpose: the outputs of the model stay the same.  Examples are the value projection and the
-output projection of attention, where a block is the channels of a head.  Such pairs are found by trial: both
-layers are rotated, and the outputs of the model are compared.
+Two layers can be rotated if all operators between them are linear, treat all channels of a block alike, and
+mix no channels.  The first layer's weights and bias are multiplied by an orthogonal matrix, and the second
+layer's weights by its transpose; the outputs of the model stay the same.  Examples are the value projection
+and the output projection of attention, where a block is the channels of a head.  Such pairs are found by
+trial: both layers are rotated, and the outputs of the model are compared.
 
 Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
 """
@@ -125,7 +125,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
     """Yield (first layer, second layer, start) for each rotation that may be possible; see ``Rotation``.
 
     The first layer may have a multiple of the second layer's channels, such as query, key and value in a row;
-    then each ``start`` is tried.  A power of 2 from LEAST_BLOCK on must divide the channels.
+    then each ``start`` is tried.  LEAST_BLOCK must divide the number of the second layer's channels.
     """
     layers = [layer for op in graph if (layer := linear_layer(op)) is not None and _is_rotatable(layer)]
     by_op = {layer.op: layer for layer in layers}
