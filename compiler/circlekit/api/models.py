@@ -48,7 +48,7 @@ def load(source: ModelFile) -> Model:
 
 
 def read(source: ModelFile) -> tuple[Model, memoryview | None]:
-    """Load a model as ``load`` does; return (model, bytes of its file), with None for the bytes of a text."""
+    """Load a model as ``load`` does; return (model, bytes of its file), or (model, None) for a text."""
     name, content = _content(source)
     file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but white space
@@ -150,8 +150,8 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
     ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
-    For float32 the fraction is 1e-5; it is up to 1e-4 if ``a`` amplifies rounding errors, and larger where
-    large terms of an output cancel.
+    For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
+    and further where large terms of an output cancel.
     If one model is float and the other is its quantized form, values are compared as real numbers.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
@@ -184,9 +184,9 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
 def target_format(output: FilePath, format: str | None) -> str:
     """Return the format in which to write the file ``output``.
 
-    This is ``format``, or, if ``format`` is None, the format that the extension of ``output`` names.
+    It is ``format``; if ``format`` is None, it is the format that the extension of ``output`` names.
     Raise FileError if ``output`` is empty, if its extension names another format than ``format``, or if
-    ``format`` is None and the extension is unknown; UnsupportedError if ``format`` is unknown.
+    ``format`` is None and the extension names no format.  Raise UnsupportedError if ``format`` is unknown.
     """
     if format is not None:
         check_format(format)

@@ -162,9 +162,9 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the word before the message in the printed line, in most cases the name of the Python exception
-    with which ONE's driver ends.  "": ONE's driver reports wrong usage; the printed line has the word
-    ``error``, and the exit code is that of wrong usage.
+    ``kind``: the word before the message in the printed line.  In most cases it is the name of the Python
+    exception with which ONE's driver ends.  "": ONE's driver reports wrong usage; the printed line has the
+    word ``error``, and the exit code is that of wrong usage.
     """
 
     def __init__(self, kind: str, message: str) -> None:
