@@ -117,7 +117,7 @@ def _print_finding(finding: Finding, several: bool, path: str) -> None:
 
 main = Command(
     "circle-check",
-    "List the operators that a runtime cannot run. The exit code is 1 if there are any.",
+    "List the operators that a runtime cannot run. Exits with 1 if a model cannot be run or read.",
     "model ...",
     _declare,
     _run,
