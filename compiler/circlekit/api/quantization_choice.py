@@ -46,7 +46,7 @@ class QuantizationChoice:
     the tensor} (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
     ``find``: the function that chooses the operators to raise; None if the user did not ask for mixed
-    precision.  Its last argument are operators that are raised already; its result includes them.
+    precision.  Its last argument: the operators that are raised already; its result includes them.
     ``unasked``: raised operators for which the user did not ask.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of how techniques changed the float model,
     from which ``replay`` repeats the changes.

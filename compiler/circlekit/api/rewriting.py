@@ -66,7 +66,8 @@ def optimize(
     UnsupportedError for an unknown target, FileError if ``record`` is unusable.
     During the work, raise ModelError in two cases: an operator reads a value that a later operator produces;
     or a pass fails, and the model breaks a structural or shape rule.  A model that breaks such a rule is no
-    error if no pass fails and nothing is verified; ``convert``, which writes a file, checks the rules first.
+    error if no pass fails and nothing is verified.  But ``convert`` checks the rules first, and raises errors
+    (unless ``Options.validate`` is False).
     """
     check_model(model)
     started = time.monotonic()

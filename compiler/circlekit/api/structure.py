@@ -67,7 +67,7 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
     become inputs after the named ones.
     ``outputs``: names of values, or one name; if empty, the outputs of the graph.
-    Raise ModelError for an unknown name, and for a named input that the chosen operators do not read;
+    Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs;
     UnsupportedError if the operators share state with others.
     """
     check_model(model)

@@ -26,7 +26,7 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
-"""Numbers of errors while writing.  An OSError with one of them and no file name is about standard output."""
+"""Error numbers of failed writes.  An OSError with one of them and no file name is about standard output."""
 
 ONE_HEADING = "ERROR"
 """The first word of most error messages of ONE's commands; all other commands begin with "error"."""
