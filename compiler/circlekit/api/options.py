@@ -55,14 +55,14 @@ def checked_options(options: Options) -> Options:
     """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
-    ``options``.  Settings have the values that passes read: see ``checked_settings``.
+    ``options``.  Settings have the values that passes read: see ``checked_settings``.  Raise:
 
-    - RewriteError: an unknown pass or setting, a wrong value of a setting, a setting of a pass that does not
-      run
-    - UnsupportedError: an unknown target
-    - FileError: ``record`` cannot be used as a folder, or a file of records cannot be read
-    - FormatError: a file of records is not HDF5, or has another layout
-    - ModelError: ``options`` has another type, or a name in it is not a string
+    - RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
+      does not run
+    - UnsupportedError for an unknown target
+    - FileError if ``record`` cannot be used as a folder, or a file of records cannot be read
+    - FormatError if a file of records is not HDF5, or has another layout
+    - ModelError if ``options`` has another type, or a name in it is not a string
     """
     if not isinstance(options, Options):
         raise ModelError(f"expected circlekit.api.options.Options, got {type(options).__name__}")

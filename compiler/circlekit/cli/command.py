@@ -29,7 +29,7 @@ WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO,
 """Error numbers of failed writes.  An OSError with one of them and no file name is about standard output."""
 
 ONE_HEADING = "ERROR"
-"""The first word of most error messages of ONE's commands; all other commands begin with "error"."""
+"""The first word of most error messages of ONE's commands; messages of other commands begin with "error"."""
 
 
 @dataclass(frozen=True)
