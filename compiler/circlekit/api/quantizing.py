@@ -135,11 +135,12 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, and ShapeError or ModelError for samples that do not fit (see
-    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose, samples
-    must fit the model after the passes.  Raise ModelError for a pattern that selects no operator (but the
-    code of an operator that the model does not have is no error), and for calibrations and plans that do not
-    fit; the model may have changed by then, because ``passes`` run first.
+    Before the model changes, raise UnsupportedError for unknown names, and ShapeError or ModelError for
+    samples that do not fit (see ``calibrate``).  But if a pass changes the inputs or outputs on purpose,
+    samples must fit the model after the passes.
+    After ``passes`` ran, which may have changed the model, raise ModelError for calibrations and plans that
+    do not fit and for a pattern that selects no operator, UnsupportedError for a wrong regular expression.
+    A code that no operator of the model has is no error.
     """
     check_model(model)
     started = time.monotonic()

@@ -34,8 +34,12 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
-    joins the part from which it reads if that part has the same backend and the operator reads from no other
-    part; an operator that also reads an input of ``model`` must have the default backend.
+    joins the part from which it reads under these conditions:
+
+    - the part has the same backend
+    - the operator reads from no other part
+    - if the operator also reads an input of ``model``, its backend is the default backend of ``table``
+
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.
 
@@ -92,9 +96,9 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output of another model that it reads}.  Any other input reads
-    the output of another model that has the same name.  If there is no such output, the input becomes an
-    input of the result; models that have an input of this name share it.
+    ``connect``: {name of an input: name of the output that it reads, which is an output of another model}.
+    Any other input reads the output of another model that has the same name.  If there is no such output, the
+    input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
     Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that

@@ -20,7 +20,7 @@ from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
 TOOL, COMMANDS = "one-cmd", "commands"
-"""The keys of a workflow file; the text above shows where each stands."""
+"""The keys of a workflow file; the text at the top of this file shows where each stands."""
 
 
 @dataclass(frozen=True)

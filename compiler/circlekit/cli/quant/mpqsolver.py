@@ -44,8 +44,8 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--bisection", metavar="SIDE", help="int16 near the inputs: true, false or auto")
     parser.add_argument(
         "--qerror_ratio", type=finite_number, default=0.5, metavar="R",
-        help="allowed error: int16 + R * (uint8 - int16), where int16 and uint8 are the errors of models in "
-        "one of these dtypes; R is 0 to 1 (default: 0.5)",
+        help="allowed error: E16 + R * (E8 - E16), where E16 is the error of the model in int16, and E8 in "
+        "uint8; R is 0 to 1 (default: 0.5)",
     )  # fmt: skip
     parser.add_argument(
         "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
