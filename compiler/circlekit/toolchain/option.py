@@ -180,9 +180,10 @@ class UsageFault(CirclekitError):
 
 
 def one_line(error: CirclekitError) -> str:
-    """Return the first line of the message of ``error`` and its places, such as ``at net.circle > main``.
+    """Return the first line of the message of ``error`` and, in parentheses, its places.
 
-    The text of the model around a place is left out.
+    A place is the first line of a text in ``error.where``, if it begins with "at", "in" or "for", such as
+    ``at net.circle > main``.  Other lines, such as the text of the model there, are left out.
     """
     lines = [line.strip() for text in error.where for line in text.splitlines()[:1]]
     places = ", ".join(line for line in lines if line.startswith(("at ", "in ", "for ")))
