@@ -40,9 +40,11 @@ def load(source: ModelFile) -> Model:
     """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
-    Constants are read-only views of the bytes or of a memory map of the file.  Raise FileError if the file
-    cannot be read, FormatError or ParseError if it does not hold a valid model, ShapeError if the operands in
-    a recipe do not fit an operator.
+    Constants are read-only views of the bytes or of a memory map of the file.  Raise:
+
+    - FileError if the file cannot be read
+    - FormatError or ParseError if it does not hold a valid model
+    - ShapeError if the operands in a recipe do not fit an operator
     """
     return read(source)[0]
 
@@ -109,9 +111,10 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
 
     ``format``: circle or tflite.  None: the format that the extension of ``path`` names; if ``path`` has no
     extension, the format of ``model``.
-    Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
-    UnsupportedError for an operator that cannot be replaced or an unknown ``format``, FileError if the file
-    cannot be written, or if its extension is unknown and ``format`` is None.
+    Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise:
+
+    - UnsupportedError for an operator that cannot be replaced, and for an unknown ``format``
+    - FileError if the file cannot be written, and for an unknown extension if ``format`` is None
     """
     check_model(model)
     if not isinstance(path, str | os.PathLike):
