@@ -91,7 +91,7 @@ def test_a_remedy_is_an_option_or_another_export_where_no_pass_helps(
 
 @pytest.mark.parametrize("target", ["onert", "luci", toy()])
 def test_the_remedy_of_an_operator_without_a_declaration(target: Target | str) -> None:
-    """No scheme and no shapes are tried on it."""
+    """No scheme and no shapes are tried on such an operator."""
     text = """
     graph main(%x: f32[?,4]) -> %y {
       %y = Opaque(%x) {code: "CUSTOM", custom_code: "Mine"} : f32[?,4]

@@ -294,7 +294,7 @@ graph main(%x: f32[1,4,4,4]) -> %y {
 
 @pytest.mark.parametrize("target", [None, "luci", "onert"])
 def test_an_optimized_file_stays_the_same(target: str | None, tmp_path: Path) -> None:
-    """The layers become several operators for onert, with equal constants; luci needs the RELU apart."""
+    """For onert, each layer becomes operators that share constants; for luci, the RELU is not fused."""
     paths = [tmp_path / f"{name}.circle" for name in "abc"]
     circlekit.save(parse_model(TRANSPOSED), paths[0])
     for source, out in pairwise(paths):
@@ -329,7 +329,7 @@ def test_a_file_that_nothing_changes_is_copied(net: Path, tmp_path: Path) -> Non
 
 
 def test_a_file_with_something_that_is_lost_is_not_copied(net: Path, tmp_path: Path) -> None:
-    """A warning says that the first of two entries of a signature with one name is lost."""
+    """A signature has two entries of the same name; a warning says that the first is lost."""
     model = circlekit.load(net)
     values = {"a": model.main.inputs[0], "b": model.main.inputs[0]}
     model.signatures = [Signature("s", model.main, values, {})]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain`` and ``explain_op`` run passes for the argument ``format``, or else for that of the model."""
+"""``explain`` and ``explain_op``: the format for which they run passes, and invalid models."""
 
 from __future__ import annotations
 

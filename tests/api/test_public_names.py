@@ -56,7 +56,7 @@ def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_public_surface_is_pinned() -> None:
-    """A change here is a change for users: it belongs into CHANGELOG.md."""
+    """A change here is a change for users: mention it in CHANGELOG.md."""
     classes = ["Calibration", "CirclekitError", "Graph", "Interpreter", "Kernels", "Model"]
     classes += ["Op", "Pass", "Report", "Rewrite", "Value"]
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})

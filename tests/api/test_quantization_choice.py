@@ -35,9 +35,9 @@ SAMPLES = [[np.random.default_rng(seed).normal(size=(1, 8)).astype(np.float32)] 
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps that ran, in order; each is replaced by a function that notes its name.
 
-    "ranges", "histograms": calibration, without or with histograms.  "patterns", "weights", "outputs": the
-    kinds of operators that are raised without being asked.  "search": techniques are tried.  "operators":
-    mixed precision that the user asked for.
+    "ranges", "histograms": calibration, without or with histograms.  "patterns", "weights", "outputs":
+    operators of this kind are raised, although the user did not ask for that.  "search": techniques are
+    tried.  "operators": mixed precision, for which the user asked.
     """
     ran: list[str] = []
 
@@ -119,7 +119,7 @@ def test_with_a_calibration_only_mixed_precision_runs_samples(
 
 
 def test_the_grid_of_a_fake_quant_prevents_search_and_raising(steps: list[str]) -> None:
-    """Samples are only calibrated, and are not required."""
+    """Samples are not required; if given, they serve for calibration only."""
     circlekit.quantize(circlekit.parse(ROUNDED))
     assert steps == []
     circlekit.quantize(circlekit.parse(ROUNDED), samples=SAMPLES)

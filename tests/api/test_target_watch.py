@@ -43,14 +43,14 @@ def test_the_first_operator_that_is_lost_is_named() -> None:
 
 
 @pytest.mark.parametrize("special", [False, True])
-def test_nothing_is_lost_where_all_or_nothing_runs_or_nothing_was_verified(special: bool) -> None:
+def test_no_error_if_all_runs_or_nothing_ran_before_or_nothing_was_verified(special: bool) -> None:
     before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
     conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after, special=special)
     conclude(toy(), before, before, special=special)
     conclude(toy("ADD"), before, after, special=special, verified=False)
 
 
-def test_special_forms_do_not_excuse_what_a_target_loses_that_the_user_named() -> None:
+def test_a_target_that_the_user_named_must_lose_nothing_even_with_special_forms() -> None:
     before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
     with pytest.raises(EquivalenceError, match="does not run %a: Toy has no NEG"):
         conclude(toy("ADD"), before, after, special=True)

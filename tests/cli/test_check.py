@@ -123,7 +123,7 @@ def test_operators_that_do_not_run_are_counted_among_all(
 def test_the_delegate_is_judged_on_the_same_model_as_the_operators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Legalization replaces INSTANCE_NORM by operators that the delegate runs, but only in a file."""
+    """Legalization replaces INSTANCE_NORM by operators that the delegate runs, but only in a written file."""
     monkeypatch.setenv("COLUMNS", "300")
     text = "graph main(%x: f32[1,2,2,1]) -> %y {\n  %a = InstanceNorm(%x, [1.0], [0.0])\n  %y = Relu(%a)\n}"
     path = str(tmp_path / "norm.circle")
@@ -159,10 +159,10 @@ OUTPUT_READ = "graph main(%x: f32[4]) -> %a, %y {\n  %a = Relu(%x)\n  %b = Abs(%
 @pytest.mark.parametrize(
     ("operator", "verdict"), [("Abs", "cannot run it"), ("Ceil", "cannot run 1 of 3 operators")]
 )
-def test_outputs_with_a_problem_are_no_operators_that_do_not_run(
+def test_an_output_with_a_problem_is_not_counted_as_an_operator(
     operator: str, verdict: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The target releases the memory of %a too early, but runs the RELU that makes it; it has no CEIL."""
+    """The target runs the RELU that computes %a, but releases the memory of %a too early; it has no CEIL."""
     path = str(tmp_path / "net.circle")
     circlekit.save(circlekit.parse(OUTPUT_READ.replace("OP", operator)), path)
     assert main([path, "--target", "onert"]) == 1

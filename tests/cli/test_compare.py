@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit compare: equal and different models and files; numbers against numpy's."""
+"""circlekit compare: equal and different models and files; its numbers are those that numpy computes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Output = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def nets(tmp_path: Path) -> list[str]:
-    """Return the paths of a model, of one that computes the same, and of one that differs from %b on.
+    """Return the paths of three models: net, same with equal values, other with different %b and %y.
 
     Also write X to x.npy beside the models.
     """
@@ -137,7 +137,7 @@ def test_mistakes_end_with_an_error(
 def test_flags_for_quantized_models_are_refused_before_any_work(
     name: str, flag: str, nets: list[str], tmp_path: Path, capsys: Output
 ) -> None:
-    """The second file, or the file of inputs, is missing.  The flags are refused before it is opened."""
+    """The file missing.npy does not exist: the flags are refused before it would be opened."""
     words = [str(tmp_path / name), str(tmp_path / "missing.npy")]
     if name == "net.ck":
         words = [nets[0], nets[1], "--inputs", str(tmp_path / "missing.npy")]

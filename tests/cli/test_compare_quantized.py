@@ -80,7 +80,7 @@ def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Outp
 
 
 def test_an_infinite_sqnr_is_aligned_and_null_in_json(tmp_path: Path, capsys: Output) -> None:
-    """The second model has the numbers of the first, so that the ratio of signal to noise is infinite."""
+    """The int8 model computes exactly the numbers of the float model, so its SQNR is infinite."""
     form = "i8[4] quant(scale: 0.5)"
     (tmp_path / "float.ck").write_text("graph main(%x: f32[4]) -> %y { %n = Neg(%x)  %y = Abs(%n) }")
     steps = f"%q = Quantize(%x) : {form}  %n = Neg(%q) : {form}  %a = Abs(%n) : {form}"

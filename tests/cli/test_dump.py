@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump print ONE's lines or the text form; circle-tensordump."""
+"""circledump and tfldump print ONE's lines or the text form; circle-tensordump prints or writes tensors."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_lines_on_sparse_dimensions_are_aligned() -> None:
 
 
 def test_absent_fields_have_the_defaults_of_the_schema(tmp_path: Path, capsys: Output) -> None:
-    """The tflite package reads the same file, in which nearly all fields are absent."""
+    """Nearly all fields are absent from the file; the tflite package says what they stand for."""
     path = tmp_path / "absent.tflite"
     ports = {"inputs": [{"name": "i"}], "outputs": [{"name": "o"}]}
     graph = {

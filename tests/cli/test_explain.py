@@ -108,7 +108,7 @@ def test_circlekit_explain_leaves_the_model_alone(net: Path, capsys: pytest.Capt
 
 
 def test_operator_that_is_gone_is_no_error(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A script that asks for what keeps an operator must not fail once nothing keeps it."""
+    """A script that asks why an operator stays must not fail once the operator is gone."""
     for which in ("%2", "MUL"):
         assert main([str(net), str(net.with_suffix(".circle")), "--O1", "--explain-op", which]) == 0
         assert f"note: no operator {which} is left to explain" in capsys.readouterr().out

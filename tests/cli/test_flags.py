@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SIM905  # a long list of names is easier to read as one string
-"""Every flag of ONE's circle2circle exists under the same name; what the flags that are no passes do."""
+"""Every flag of ONE's circle2circle exists under the same name; effects of flags that name no pass."""
 
 from __future__ import annotations
 

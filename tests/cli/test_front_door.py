@@ -151,7 +151,7 @@ def test_passes_are_in_groups() -> None:
 
 
 def test_one_pass_is_described(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same by ``circlekit passes NAME`` and by ``circle2circle --list-passes NAME``."""
+    """``circlekit passes NAME`` and ``circle2circle --list-passes NAME`` print the same text."""
     from circlekit.cli.circle2circle import main as circle2circle
 
     assert front_door.main(["passes", "remove-unnecessary-slice"]) == 0
@@ -212,7 +212,7 @@ def test_terminals_without_colors(tmp_path: Path) -> None:
     )
     os.close(target)
     data = b""
-    with contextlib.suppress(OSError):  # the end
+    with contextlib.suppress(OSError):  # on Linux, the error means that the process closed the terminal
         while part := os.read(source, 1 << 12):
             data += part
     os.close(source)

@@ -94,7 +94,7 @@ SUMMARY = """\
   peak arena  {arena}
   constants   2 (228 bytes)
 """
-"""54 weights and 3 factors; 54 + 27 MACs for each of 1 x 4 pixels: an unknown dimension counts as 1."""
+"""Parameters: 54 weights and 3 factors.  MACs: 54 + 27 for each of 1 x 4 pixels, ``?`` counts as 1."""
 
 
 ARENAS = {

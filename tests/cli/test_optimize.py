@@ -68,7 +68,7 @@ def test_json_describes_the_files(net: Path) -> None:
     assert found["seconds"] > 0
 
 
-def test_model_on_the_standard_output_is_alone_there(net: Path) -> None:
+def test_the_standard_output_has_the_model_and_nothing_else(net: Path) -> None:
     command = [sys.executable, "-m", "circlekit", "optimize", "-", "-o", "-", "--O1"]
     done = subprocess.run(command, input=net.read_bytes(), capture_output=True, check=False)
     assert done.returncode == 0

@@ -66,7 +66,7 @@ def truncated(path: Path, recipe: Path) -> None:
 
 
 def index_out_of_range(path: Path, recipe: Path) -> None:
-    """Change the index of the output to 1,000,000; the tflite package finds its place in the file."""
+    """Write 1,000,000 as the index of the output; the tflite package says where in the file it is."""
     circlekit.save(circlekit.load(recipe), path)
     data = bytearray(path.read_bytes())
     graph = tflite.Model.GetRootAs(data).Subgraphs(0)
@@ -219,7 +219,7 @@ def test_closed_pipe_ends_the_command_without_error() -> None:
 
 
 @pytest.mark.parametrize(("where", "code", "message"), [(">/dev/full", 1, "No space left"), (">&-", 0, "")])
-def test_stdout_that_cannot_be_written_is_an_error_but_closed_stdout_is_none(
+def test_a_stdout_that_cannot_be_written_is_an_error_but_a_closed_one_is_not(
     where: str, code: int, message: str, recipe: Path, tmp_path: Path
 ) -> None:
     code_text = "import sys; from circlekit.cli.optimize import optimize as main; sys.exit(main())"

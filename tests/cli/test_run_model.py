@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit run: outputs on data of files, against PyTorch and numpy; random inputs, times, saved outputs."""
+"""circlekit run: outputs are those of PyTorch and numpy; input and output files, random inputs, times."""
 
 from __future__ import annotations
 

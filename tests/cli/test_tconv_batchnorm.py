@@ -24,10 +24,10 @@ SCALES = {"[O]": "[2.0, -1.5, 0.5]", "[1,1,1,O]": "[[[[2.0, -1.5, 0.5]]]]", "sca
 SHIFTS = ["[-2.0, 0.1, 0.0]", "[[[[-2.0, 0.1, 0.0]]]]", "0.25"]
 
 FORMS = list(itertools.product(SCALES, (False, True), (False, True)))
-"""Scale, swapped operands, bias."""
+"""(key of SCALES, whether the operands of Mul are swapped, whether there is a bias)."""
 
 SIZES = list(itertools.product(("VALID", "SAME"), (1, 2, 3), (1, 2, 3)))
-"""Padding and strides."""
+"""(padding, stride_h, stride_w)."""
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6")
 
@@ -76,9 +76,10 @@ def convert(text: str, folder: Path, *flags: str) -> tuple[circlekit.Model, dict
 @pytest.mark.parametrize("act", ACTIVATIONS)
 @pytest.mark.parametrize(("padding", "stride_h", "stride_w"), SIZES)
 def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: str, tmp_path: Path) -> None:
-    """A circle file keeps an activation as an operator of its own.
+    """In a circle file, an activation is an operator of its own.
 
-    Every size and activation is tested with one of the forms, so that each form meets both paddings.
+    To save time, each size with each activation is tested with one form only.  The forms are chosen so that
+    each form is tested with both paddings.
     """
     number = SIZES.index((padding, stride_h, stride_w)) * 3 + ACTIVATIONS.index(act)
     scale, swap, bias = FORMS[number * 5 % len(FORMS)]

@@ -36,7 +36,7 @@ def test_a_printed_model_is_optimized_as_its_file(shared: Path, tmp_path: Path) 
 
 
 def test_the_sweep_of_a_sample() -> None:
-    """``python -m tools.models text ../shared recipes`` takes a minute; here are only the whole nets."""
+    """``python -m tools.models text ../shared recipes`` takes a minute; this test takes recipes/nets only."""
     command = [sys.executable, "-m", "tools.models", "text", str(SAMPLE)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     count = len([*SAMPLE.glob("*.ck")])

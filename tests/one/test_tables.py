@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded results of ONE: we leave at most as many operators, for each flag and after O1."""
+"""circlekit leaves at most as many operators as ONE left in recorded results, for each flag and after O1."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def outputs_of_one_value(model: Model) -> bool:
 
 
 def output_of_an_input(model: Model) -> bool:
-    """Return whether an input would be the output without the operator."""
+    """Return whether an input would become an output if the operator were removed."""
     (op,) = model.main
     return op.inputs[0] in model.main.inputs and op.output in model.main.outputs
 
 
 def bias_is_computed(model: Model) -> bool:
-    """Return whether the bias, which ONE drops, is an input: it may be other than 0."""
+    """Return whether the bias, which ONE drops, is an input, so that it may differ from 0."""
     (op,) = model.main
     assert isinstance(op, FullyConnected)
     return op.bias in model.main.inputs
@@ -126,8 +126,8 @@ REFUSED: dict[tuple[str, str], Callable[[Model], bool]] = {
     ("FullyConnected_U8_000", "replace_non_const_fc_with_batch_matmul"): no_such_product,
     ("Net_Conv_Add_Mul_003", "replace_cw_mul_add_with_depthwise_conv"): activation_counts,
 }
-"""Rows where ONE has fewer operators, or changes some where we change none.  The function shows that ONE's
-rewrite loses a name, changes a value, or makes an operator that cannot run."""
+"""{(recipe, flag): function} for rows where ONE leaves fewer operators, or changes some and circlekit none.
+The function shows that ONE's rewrite loses a name, changes a value, or makes an operator that cannot run."""
 
 SINGLE = [row for row in rows_of("perpass.tsv") if counted(row["with"]) is not None]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models, many of which passes of ONE handle wrongly: the pass alone, and O1, in both formats."""
+"""Tiny models; ONE's passes handle many of them wrongly.  The pass alone, and O1, run for both formats."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_pass_on_trap(case: Path, tmp_path: Path) -> None:
 
 
 PARTIAL_REWRITES = {
-    "b10_instnorm_v2_div_relu": "the norm ends at the RELU, which it keeps",
+    "b10_instnorm_v2_div_relu": "the part up to the RELU becomes a norm with a fused RELU",
     "b10_instnorm_v3_gamma_along_h": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_along_h_eq_c": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_full_shape": "the norm is there, its factors stay a MUL",
@@ -101,7 +101,7 @@ def must_fire(known: dict[str, str]) -> bool:
 
 
 def test_most_cases_are_strict() -> None:
-    """103 cases begin with ``fire``, 86 with ``refuse``, 2 with ``keep``; those with `` or `` allow both."""
+    """Expected texts begin with ``fire`` (103), ``refuse`` (86) or ``keep`` (2); `` or `` allows both."""
     known = [json.loads(case.read_text()) for case in TRAPS]
     assert len(known) == 191
     assert all(name in all_passes() for case in known for name in case["passes"])

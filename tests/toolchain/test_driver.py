@@ -120,7 +120,7 @@ def test_faults_name_the_section_of_the_file(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("log", ["name", "size", "other_name", ""])
 def test_the_log_of_a_driver(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """``log`` names an option; its value with ``.log`` appended is the path of the log.  No value, no log."""
+    """``log`` names an option.  Its value plus ``.log`` is the path of the log; without a value, no log."""
 
     def run(invocation: Invocation, session: Session) -> None:
         session.say(f"said {invocation.values['name']}")

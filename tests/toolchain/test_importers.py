@@ -58,7 +58,7 @@ def node(name: str, inputs: list[str], *outputs: str) -> Any:
 
 
 class OnnxModel(SimpleNamespace):
-    """An ONNX model with a node of two results, one of integers, one without elements and two of float32."""
+    """An ONNX model of five nodes, with: two results, integers, no elements, float32, float32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -284,7 +284,7 @@ def with_metadata(names: list[str]) -> tuple[list[str], Any]:
 
 
 def test_binary_coded_weights_become_outputs() -> None:
-    """As in ONE's generate_bcq_metadata.py, metadata come first, and constants and weights after the outputs.
+    """As in ONE's generate_bcq_metadata.py, the order is: metadata, outputs, then constants and weights.
 
     The fourth number of the metadata counts the constants of a weight, and the weight itself.
     """

@@ -45,7 +45,7 @@ def written() -> dict[str, bytes]:
 
 @pytest.fixture
 def calls(work: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Install the stand-in; return a function that returns the words of its calls since the last time."""
+    """Install the stand-in; return a function that returns the words of each new call of the stand-in."""
     monkeypatch.setattr(importers, "find_spec", lambda name: None)
     python = work.parent / "bin/venv/bin/python"
     python.parent.mkdir(parents=True)

@@ -18,7 +18,7 @@ from circlekit.toolchain.importers.onnx_interface import MAX_RANK, name_values, 
 
 
 def test_an_onnx_interface_is_found_by_its_values() -> None:
-    """The converter changed the order of inputs and outputs, one layout, and the names of the outputs."""
+    """The converter changed the order of inputs and outputs, the layout of one output, and output names."""
     model = circlekit.parse(
         "graph main(%b: f32[1,2,3,4], %a: f32[1,3]) -> %q, %p {\n"
         "  %p = Relu(%b)  : f32[1,2,3,4]\n"

@@ -121,7 +121,7 @@ def test_the_first_level_with_a_value_counts() -> None:
 
 def test_an_error_in_one_line() -> None:
     assert one_line(ModelError("odd\nmore")) == "odd"
-    # the first lines of the places that begin with at, in or for
+    # of each text only the first line counts, and only if it begins with at, in or for
     places = ("at net.circle > main\nat the second line", "  in section x", "pass y", "for z")
     assert one_line(ModelError("odd", *places)) == "odd (at net.circle > main, in section x, for z)"
 

@@ -18,7 +18,7 @@ def call(words: str, source: str = "net.tflite", target: str = "q.circle") -> in
 
 
 def logged(target: str = "q.circle") -> dict[str, str]:
-    """Return the command lines in the log by their first words; of absolute paths, only the name is left."""
+    """Return the command lines in the log by their first words; absolute paths are cut to file names."""
     found = {}
     for line in Path(f"{target}.log").read_text().splitlines():
         words = [Path(word).name if word.startswith("/") else word for word in line.split()]

@@ -168,7 +168,7 @@ def test_a_model_is_in_memory_until_the_last_step_that_reads_it(
     assert session.models.take("a.circle") is None
 
 
-def test_no_model_is_in_memory_that_no_step_reads(work: Path) -> None:
+def test_a_model_that_no_later_step_reads_is_not_kept_in_memory(work: Path) -> None:
     session = Session()
     saved(session, ["b.circle"])
     assert session.models.take("a.circle") is None

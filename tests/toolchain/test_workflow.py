@@ -204,7 +204,7 @@ def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: 
 
 
 def test_keys_of_a_backend_become_its_options() -> None:
-    """The options of the compiler of a backend are not known here."""
+    """All keys are passed on, as circlekit does not know the options of a backend's compiler."""
     keys = {"target": "npu", "opt_level": "7", "command": "-x y"}
     words = words_of(all_drivers()["one-codegen"], keys, "flow.json")
     assert words == ["--target", "npu", "--opt_level", "7", "--", "-x", "y"]

@@ -30,7 +30,8 @@ def explain(
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
     Raise RewriteError for an unknown pass or a wrong setting, UnsupportedError for an unknown format or
-    target, ModelError if a pass fails on a model that breaks a structural or shape rule.
+    target, FileError or FormatError for a wrong file in a setting, ModelError if a pass fails on a model that
+    breaks a structural or shape rule.
     """
     check_model(model)
     format = format or model.format
@@ -53,10 +54,8 @@ def explain_op(
     ``which``: chooses operators.  It is the name of a result (``%name``), a code (``TRANSPOSE``), the code of
     a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
-    Return [] if circlekit declares the operator ``which``, but the model has none.  Raise ModelError if
-    ``which`` is neither a declared operator nor in the model, or if a pass fails on a model that breaks a
-    structural or shape rule; RewriteError for a wrong setting, UnsupportedError for an unknown format or
-    target.
+    If the model has no such operator, return [] for a code or class that circlekit declares, and raise
+    ModelError for any other word.  The other errors are those of ``explain``.
     """
     check_model(model)
     format = format or model.format

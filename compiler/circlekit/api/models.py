@@ -40,15 +40,17 @@ def load(source: ModelFile) -> Model:
     """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
-    Constants are read-only views of the bytes or of a memory map of the file.  Raise FileError if the file
-    cannot be read, FormatError or ParseError if it does not hold a valid model, ShapeError if the operands in
-    a recipe do not fit an operator.
+    Constants are read-only views of the bytes or of a memory map of the file.  Raise:
+
+    - FileError if the file cannot be read
+    - FormatError or ParseError if it does not hold a valid model
+    - ShapeError if the operands in a recipe do not fit an operator
     """
     return read(source)[0]
 
 
 def read(source: ModelFile) -> tuple[Model, memoryview | None]:
-    """Load a model as ``load`` does; return (model, bytes of its file), with None for the bytes of a text."""
+    """Load a model as ``load`` does; return (model, bytes of its file), or (model, None) for a text."""
     name, content = _content(source)
     file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but white space
@@ -109,9 +111,10 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
 
     ``format``: circle or tflite.  None: the format that the extension of ``path`` names; if ``path`` has no
     extension, the format of ``model``.
-    Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
-    UnsupportedError for an operator that cannot be replaced or an unknown ``format``, FileError if the file
-    cannot be written, or if its extension is unknown and ``format`` is None.
+    Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise:
+
+    - UnsupportedError for an operator that cannot be replaced, and for an unknown ``format``
+    - FileError if the file cannot be written, and for an unknown extension if ``format`` is None
     """
     check_model(model)
     if not isinstance(path, str | os.PathLike):
@@ -138,7 +141,7 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 
 
 def _check_inputs(inputs: Inputs) -> None:
-    """Raise ModelError for another type; an iterator, for example, could be used for one run only."""
+    """Raise ModelError for ``inputs`` of another type, such as an iterator, which would serve for one run."""
     if not isinstance(inputs, list | tuple | Mapping):
         kind = type(inputs).__name__
         raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
@@ -150,8 +153,8 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
     ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
-    For float32 the fraction is 1e-5; it is up to 1e-4 if ``a`` amplifies rounding errors, and larger where
-    large terms of an output cancel.
+    For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
+    and further where large terms of an output cancel.
     If one model is float and the other is its quantized form, values are compared as real numbers.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
@@ -184,9 +187,9 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
 def target_format(output: FilePath, format: str | None) -> str:
     """Return the format in which to write the file ``output``.
 
-    This is ``format``, or, if ``format`` is None, the format that the extension of ``output`` names.
+    It is ``format``; if ``format`` is None, it is the format that the extension of ``output`` names.
     Raise FileError if ``output`` is empty, if its extension names another format than ``format``, or if
-    ``format`` is None and the extension is unknown; UnsupportedError if ``format`` is unknown.
+    ``format`` is None and the extension names no format.  Raise UnsupportedError if ``format`` is unknown.
     """
     if format is not None:
         check_format(format)

@@ -79,7 +79,7 @@ class Optimization:
         if passes and options.validate:
             settle_ranks(model)  # the caller has found the structure valid
         elif passes:
-            check_order(model)  # of the structure, only what passes need in order to end
+            check_order(model)  # the only structural rule without which passes might not end
         is_asked = options.explain_op is not None
         original_names = set[str]().union(*map(names_of_op, model.ops())) if is_asked else ()
         pass_records = run_passes(model, passes, context, self._check_values, _announce)
@@ -148,9 +148,9 @@ class Optimization:
     def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
         """Run the pipelines once more on the legalized ``model``; keep the result if it is smaller.
 
-        It is smaller if it has fewer operators, or as many and fewer values.  Legalization replaces one
-        operator at a time: passes may merge the RESHAPEs that it inserts with neighboring operators, and
-        equal constants.  After the pipelines, the model is legalized again.
+        It is smaller if it has fewer operators, or as many operators and fewer values.  Legalization replaces
+        one operator at a time.  The pipelines may merge the RESHAPEs that it inserts with neighboring
+        operators, and merge equal constants.  After the pipelines, the model is legalized again.
         ``keep``: the legalizations to omit, as in ``legalize_in_place``.
         """
         before, size = Snapshot(model), _size_of(model)
@@ -213,7 +213,7 @@ class Optimization:
 
 
 def _size_of(model: Model) -> tuple[int, int]:
-    """Return the number of operators and that of values, of all graphs."""
+    """Return (the number of operators, the number of values), each of all graphs together."""
     return sum(map(len, model.graphs)), sum(sum(1 for _ in graph.values()) for graph in model.graphs)
 
 

@@ -28,9 +28,9 @@ class Options:
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's tables of origins into the metadata.  They list, for each operator that is
     written, the operators of the input model from which it was made.
-    ``keep_activations``: keep the activation that is fused into a TRANSPOSE_CONV, although ONE's runtime
-    ignores it.  If False, the activation is written as an operator of its own where the target is luci
-    (ONE's interpreter).
+    ``keep_activations``: keep activations that are fused into TRANSPOSE_CONVs, although ONE's runtime ignores
+    them.  If False, and the target is luci (ONE's interpreter), such an activation is written as an operator
+    of its own.
     ``explain_op``: chooses operators of the optimized model to explain, as ``which`` of the function
     ``explain_op`` does.
     All other fields are arguments of the function ``optimize``.
@@ -55,11 +55,14 @@ def checked_options(options: Options) -> Options:
     """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
-    ``options``.  Settings have the values that passes read: see ``checked_settings``.
-    Raise RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
-    does not run; UnsupportedError for an unknown target; FileError if ``record`` cannot be used as a folder
-    or a file of records cannot be read; FormatError if a file of records is not HDF5 or has another layout;
-    ModelError for a name that is not a string, or for another type of ``options``.
+    ``options``.  Settings have the values that passes read: see ``checked_settings``.  Raise:
+
+    - RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
+      does not run
+    - UnsupportedError for an unknown target
+    - FileError if ``record`` cannot be used as a folder, or a file of records cannot be read
+    - FormatError if a file of records is not HDF5, or has another layout
+    - ModelError if ``options`` has another type, or a name in it is not a string
     """
     if not isinstance(options, Options):
         raise ModelError(f"expected circlekit.api.options.Options, got {type(options).__name__}")

@@ -2,8 +2,8 @@
 """Choose the plan of a quantization: by techniques that are tried on samples, or by plain rules.
 
 A plan has the form (dtype, scale, zero point) of each tensor.  By plain rules, forms follow from the ranges
-of tensors alone.  Techniques change the float model or the rounding of weights, such as equalization or GPTQ.
-To raise an operator is to give it a scheme of a higher precision than the others have.
+of tensors alone.  A technique, such as equalization or GPTQ, changes the float model or the rounding of
+weights.  To raise an operator is to give it a scheme of a higher precision than the others have.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class QuantizationChoice:
     ``scheme``: the default scheme.  ``runtime``: the runtime that has to run the result.
     ``estimator``, ``operators``, ``only``: arguments of ``circlekit.quantize``.
     ``interface``: the dtypes of inputs and of outputs, None for float.
-    ``given``: for each graph, by name of a tensor, the grid to which a removed FAKE_QUANT or QUANTIZE rounded
-    the tensor (``take_grids``).
+    ``given``: for each graph, {name of a tensor: the grid to which a removed FAKE_QUANT or QUANTIZE rounded
+    the tensor} (``take_grids``).
     ``without``: techniques that are not tried, see ``Auto``.
-    ``find``: None if the user did not ask for mixed precision.  Else the function that chooses the operators
-    to raise; its result includes those of its last argument.
+    ``find``: the function that chooses the operators to raise; None if the user did not ask for mixed
+    precision.  Its last argument: the operators that are raised already; its result includes them.
     ``unasked``: raised operators for which the user did not ask.  ``raised``: all raised operators.
     ``notes``: sentences for the report.  ``techniques``: records of how techniques changed the float model,
     from which ``replay`` repeats the changes.
@@ -83,15 +83,15 @@ class QuantizationChoice:
         return collect(model, samples, histograms=self.estimator in FROM_NUMBERS)
 
     def _ranges_of(self, model: Model, calibration: Calibration) -> Ranges:
-        """Return the ranges by the estimator, for integers of the dtype of activations."""
+        """Return the ranges by the estimator, for integers as wide as the activations (8 bits if float)."""
         activations = self.scheme.activations
         return ranges_of(model, calibration, self.estimator, 8 if activations is None else activations.bits)
 
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
-        """Raise operators for which the user did not ask, where that helps.
+        """Raise operators where that helps, without a request of the user.
 
-        The last operators of an int8 model with float outputs are raised to int16.  Other operators are
-        raised only if the user did not ask for mixed precision, which chooses them.
+        The last operators of an int8 model with float outputs are raised to int16.  The other operators to
+        raise are chosen here only without mixed precision; with it, ``find`` chooses them (``mix``).
         """
         raises_outputs = self.scheme is SCHEMES["int8"] and self.interface[1] is None
         if self.find is not None and not raises_outputs:
@@ -135,9 +135,12 @@ class QuantizationChoice:
     ) -> Plan:
         """Quantize the prepared ``model`` in place and return the plan.
 
-        ``seconds``: about how long techniques are tried on ``samples``.  Plain rules decide if ``seconds`` is
-        0, if there are no samples, if there is a ``calibration`` or a grid in ``given``, or if the scheme has
-        float weights or follows ONE.
+        ``seconds``: about how long techniques are tried on ``samples``.  Plain rules decide in these cases:
+
+        - ``seconds`` is 0, or there are no samples
+        - there is a ``calibration``, or a grid in ``given``
+        - the scheme has float weights, or follows ONE
+
         Raise ModelError if a scheme needs ranges and nothing (samples, ``calibration``, grids) gives them.
         """
         scheme, has_grids = self.scheme, any(self.given)

@@ -71,13 +71,13 @@ def calibrate(
     ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
     interrupted run left such a file, this run continues that run; the samples must be the same.
     The result does not depend on the number of processes or workers.  Its methods ``save`` and ``load`` write
-    and read files.  It identifies tensors by name, so a tensor with the name of another one is renamed, in
-    place; inputs and outputs keep their names.
+    and read files.  The result identifies tensors by name.  So if two tensors of ``model`` have the same
+    name, one of them is renamed, in place; inputs and outputs keep their names.
 
-    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if the file
-    ``state`` is of a run that ended, or of another model, other samples or other arguments; ShapeError if a
-    sample does not fit the inputs; UnsupportedError if the engine cannot run the model.  Raise ModelError,
-    too, if two inputs or outputs have the same name.
+    Raise ModelError in these cases: there are no samples or no float tensors; a sample has NaN; two inputs or
+    outputs have the same name; the file ``state`` belongs to a run that ended, or to another model, other
+    samples or other arguments.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if the
+    engine cannot run the model.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -110,8 +110,8 @@ def quantize(
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for schemes with float activations, or for a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  If int8 or int16 can store the numbers to which an
-    operator rounds a tensor, the tensor keeps these numbers: it gets the scale of the operator.  Without
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  A tensor that such an operator rounds gets the scale
+    of this operator, if int8 or int16 can store the rounded numbers.  So it keeps these numbers.  Without
     samples and calibration, operators stay float if a tensor of theirs has no range.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
@@ -124,22 +124,23 @@ def quantize(
     ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: the pipeline, or the names of the passes, that run on the float model first.
     ``target``: the runtime that has to run the result.
-    ``auto``: with samples, try techniques such as equalization, keep those that help on samples that are held
-    back, and note what was tried.  This takes about ``seconds`` seconds on a usual processor core.  The limit
-    is a number of operations, so the result does not depend on the machine.  No technique is tried without
-    ``auto``, with a ``calibration``, for a model with operators that round, and for a scheme with float
-    weights or of ONE; then scales follow from the ranges alone.
+    ``auto``: with samples, try techniques such as equalization, keep those that help on held-out samples, and
+    note what was tried.  This takes about ``seconds`` seconds on a usual processor core.  The limit is a
+    number of operations, so the result does not depend on the machine.  Even with ``auto``, scales follow
+    from the ranges alone if there is a ``calibration``, if the model has operators that round, or if the
+    scheme has float weights or is one of ONE.
     ``without``: techniques that are not tried: keys of ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: ask for mixed precision, which needs samples: some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, and ShapeError or ModelError for samples that do not fit (see
-    ``calibrate``), before the model changes.  But if a pass changes the inputs or outputs on purpose, samples
-    must fit the model after the passes.  Raise ModelError for a pattern that selects nothing and is no kind
-    of operator, and for calibrations and plans that do not fit; the model may have changed by then, because
-    ``passes`` run first.
+    Before the model changes, raise UnsupportedError for unknown names, and ShapeError or ModelError for
+    samples that do not fit (see ``calibrate``).  But if a pass changes the inputs or outputs on purpose,
+    samples must fit the model after the passes.
+    After ``passes`` ran, which may have changed the model, raise ModelError for calibrations and plans that
+    do not fit and for a pattern that selects no operator, UnsupportedError for a wrong regular expression.
+    A code that no operator of the model has is no error.
     """
     check_model(model)
     started = time.monotonic()
@@ -196,7 +197,7 @@ def quantize(
 
 
 def _require_types(operators: object, calibration: object) -> None:
-    """Raise ModelError if one of these arguments of ``quantize`` is, for example, a list or a path."""
+    """Raise ModelError if one of these arguments of ``quantize`` is neither None nor of its type."""
     for name, argument, kind, expected in (
         ("operators", operators, Mapping, "dict {pattern: scheme}"),
         ("calibration", calibration, Calibration, "Calibration"),
@@ -240,7 +241,7 @@ def _count_sparse(model: Model) -> int:
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
     """Change ``model`` in place into the float model to quantize; return the given forms of each graph.
 
-    A given form is that to which a FAKE_QUANT or QUANTIZE rounded a tensor; ``take_grids`` removes these
+    A given form is one to which a FAKE_QUANT or QUANTIZE rounded a tensor; ``take_grids`` removes these
     operators.  The list is empty if ``scheme`` has float activations or follows ONE.
     """
     runtime = find_target(steps.target)

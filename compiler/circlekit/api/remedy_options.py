@@ -87,7 +87,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
-    """Yield texts that name the other runtimes that run ``op`` as it is, and ``--target`` for one of them."""
+    """Yield texts about other runtimes that run ``op`` as it is, such as "onert runs it (--target onert)"."""
     others = [find_target(name) for name in target_names() if name != target.name]
     # not the targets with a delegate: litert-xnnpack is litert with a delegate
     running = [other for other in others if not other.delegated and other.refusal(op) is None]

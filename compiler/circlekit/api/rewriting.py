@@ -58,15 +58,16 @@ def optimize(
     ``settings``: {name of an option of a pass: value}; a string is parsed as on the command line.
     ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
     ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
-    if one of them runs the operators that the rewrite would replace, but not the new operators.  The default
-    is litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  If the caller
-    names targets, the operators that one of them lacks are replaced after the last pass, if possible.
+    if a target runs the operators that the rewrite would replace, but not the new operators.  The default is
+    litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last
+    pass, operators that a named target lacks are replaced, if possible; for the default target they are not.
 
     Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, or a wrong setting;
     UnsupportedError for an unknown target, FileError if ``record`` is unusable.
     During the work, raise ModelError in two cases: an operator reads a value that a later operator produces;
-    or a pass fails, and the model breaks a structural or shape rule.  If no pass fails and the model is not
-    run, broken rules are no error; ``convert``, which writes a file, raises an error for them.
+    or a pass fails, and the model breaks a structural or shape rule.  A model that breaks such a rule is no
+    error if no pass fails and nothing is verified.  But ``convert`` checks the rules first, and raises errors
+    (unless ``Options.validate`` is False).
     """
     check_model(model)
     started = time.monotonic()

@@ -34,8 +34,12 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
-    joins the part from which it reads only if that part has the same backend and the operator reads from no
-    other part.
+    joins the part from which it reads under these conditions:
+
+    - the part has the same backend
+    - the operator reads from no other part
+    - if the operator also reads an input of ``model``, its backend is the default backend of ``table``
+
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.
 
@@ -53,7 +57,7 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
     The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
-    are the results that other operators read or that are outputs of ``model``.
+    are the results of chosen operators that other operators read, or that are outputs of ``model``.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
     operators share state with others.
     """
@@ -64,10 +68,10 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``, ``outputs``: names of values, or one name; if empty, the inputs and outputs of the graph.
-    Inputs of the graph that are not named, but on which the outputs depend, become inputs after the named
-    ones.
-    Raise ModelError for an unknown name, and for an input that is not needed if the other inputs are given;
+    ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
+    become inputs after the named ones.
+    ``outputs``: names of values, or one name; if empty, the outputs of the graph.
+    Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs;
     UnsupportedError if the operators share state with others.
     """
     check_model(model)
@@ -92,14 +96,14 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
-    a key reads the output of the same name that another model computes.  If there is no such output, the
+    ``connect``: {name of an input: name of the output that it reads, which is an output of another model}.
+    Any other input reads the output of another model that has the same name.  If there is no such output, the
     input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
     Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that
-    form a cycle; ShapeError if the types of an output and of the input that reads it differ, or those of
-    shared inputs.
+    form a cycle.  Raise ShapeError if an input has another type than the output that it reads, or if inputs
+    that are shared have different types.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
@@ -144,8 +148,8 @@ def partition_file(
 
     Both files are in the folder ``work_path``, by default the working directory.  The parts are written there
     (``save_parts``).
-    ``backends``, ``default``: all backends, and the backend of operators that the part file does not name;
-    if not empty, they replace those of the part file.
+    ``backends``: all backends.  ``default``: the backend of operators that the part file does not name.  Each
+    of the two, if not empty, replaces the entry of the part file.
     ``fewest``: see ``partition``.
     """
     folder = Path(work_path)
@@ -170,8 +174,8 @@ class DividedModel:
     def run(self, inputs: Inputs) -> list[Array]:
         """Run the parts one after the other; return the outputs of the source model, bit for bit.
 
-        ``inputs``: a list in the order of the source model's inputs, or a dict by name, whose other names are
-        ignored.
+        ``inputs``: a list in the order of the source model's inputs, or a dict by name; arrays for names that
+        are no inputs are ignored.
         Raise ModelError if an input of a part or an output of the source model is not provided, and the
         errors of the function ``run``.
         """

@@ -53,9 +53,9 @@ class TargetWatch:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
         An operator that legalization will replace by supported operators counts as supported.
-        Raise EquivalenceError if outputs were verified, and if a target cannot run an operator that was made
-        from operators that it ran (``TargetCheck.regressions``).  With ``special_forms``, only targets that
-        the user named can raise it.
+        If outputs were verified, raise EquivalenceError for an operator that a target cannot run, although it
+        was made from operators that the target ran (``TargetCheck.regressions``).  With ``special_forms``,
+        this is an error only if the user named the targets.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))

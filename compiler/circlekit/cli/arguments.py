@@ -32,8 +32,8 @@ class Parser(argparse.ArgumentParser):
     are the parts of the command line, which may be flags, values or positional arguments.
 
     ``positionals``: the positional arguments as the usage shows them, such as "input output".
-    ``load_flags``: a function that adds more flags.  The function may be slow, so it is called only if the
-    words ask for help or have a flag that is not yet known.
+    ``load_flags``: a function that adds more flags.  It may be slow, so it is called only for words that ask
+    for help or have an unknown flag.
     ``one_usage``: for a command of ONE, the exit code for wrong usage; the message then begins as ONE's
     messages do.  None for other commands.
     """
@@ -98,7 +98,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words whose flags may be spelled with ``-`` or ``_``.
 
-        First call ``load_flags`` if the words ask for help or have a flag that is not yet known.
+        Before that, if the words ask for help or have an unknown flag, call ``load_flags``.
         """
         words = list(sys.argv[1:] if args is None else args)
         end = words.index("--") if "--" in words else len(words)  # words after -- are not flags
@@ -164,7 +164,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 def output_of(arguments: argparse.Namespace) -> str:
     """Return the path to write that one of the two arguments of ``Parser.add_output`` gives.
 
-    If none or both are given, report wrong usage and exit (``arguments.refuse``, which ``Command`` sets).
+    If none or both are given, report wrong usage and exit.  (``Command`` sets ``arguments.refuse``.)
     """
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:

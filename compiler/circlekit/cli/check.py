@@ -100,7 +100,7 @@ def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] 
     """Return how many operators of the main graph the delegate of ``target`` runs: (now, after O1).
 
     "Now" means ``model`` as it is, without legalization; the findings are about the same model.
-    A delegate is a second engine in a runtime, such as XNNPACK in LiteRT, which runs some of the operators.
+    A delegate, such as XNNPACK, is an engine that runs some of the operators in place of the runtime's own.
     Return None if the target has no delegate.
     """
     now, later = find_delegation(model.main, target), optimized_delegation(model, target)
@@ -117,7 +117,7 @@ def _print_finding(finding: Finding, several: bool, path: str) -> None:
 
 main = Command(
     "circle-check",
-    "List the operators that a runtime cannot run. The exit code is 1 if there are any.",
+    "List the operators that a runtime cannot run. Exits with 1 if a model cannot be run or read.",
     "model ...",
     _declare,
     _run,

@@ -26,10 +26,10 @@ FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
 
 WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
-"""The errors of a write to an open file; if they do not name a file, it was the standard output."""
+"""Error numbers of failed writes.  An OSError with one of them and no file name is about standard output."""
 
 ONE_HEADING = "ERROR"
-"""The first word of most error messages of ONE's commands; all other commands begin with "error"."""
+"""The first word of most error messages of ONE's commands; messages of other commands begin with "error"."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ class Command:
 
 
 def _check_apart(parser: Parser, arguments: argparse.Namespace) -> None:
-    """Raise FileError if a file to write is also one to read, unless it is a model.
+    """Raise FileError if an output that is not a model file is also an input.
 
-    A model may replace the model that is read; a command that does not allow this checks it itself.
+    A model may be written over the model that was read; a command that does not allow this checks it itself.
     """
     values = {action.dest: getattr(arguments, action.dest, None) for action in parser._actions}
     outputs = {a.dest for a in parser._actions if a.type is output_path} | {"output", "output_path"}
@@ -147,7 +147,7 @@ def _flush_stdout(code: int) -> int:
 
 
 def _report_stdout(error: OSError) -> int:
-    """Print that the standard output cannot be written, unless its reader has ended; return the exit code."""
+    """Return the exit code; print that the standard output cannot be written, unless its reader has ended."""
     # Python flushes the standard output at exit; without this line, that would fail again
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

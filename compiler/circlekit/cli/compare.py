@@ -154,7 +154,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
 
 
 def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> None:
-    """End with a usage error if a flag needs a float model and its quantized form, unless these are given."""
+    """Refuse ``--csv`` and ``--min-sqnr`` if the models are not a float model and its quantized form."""
     if not is_quantized and (arguments.csv is not None or arguments.min_sqnr is not None):
         arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
 
@@ -162,7 +162,7 @@ def _require_quantized(arguments: argparse.Namespace, is_quantized: bool) -> Non
 def _with_names_of(before: Model, after: Model) -> Model:
     """Return a copy of ``after`` with the names of the inputs and outputs of ``before``, by position.
 
-    If ``before`` has no signatures, the copy has none, so that signatures are not reported as a difference.
+    If ``before`` has no signatures, the copy has none either: they would be reported as a difference.
     """
     copy = clone(after)
     for named, renamed in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):

@@ -15,10 +15,7 @@ PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
 PATH_TYPES = (None, Path, input_file, output_path)
-"""The types of arguments that are completed as paths, unless they have choices.
-
-None stands for an argument without a type: its words are completed as paths, too.
-"""
+"""An argument of one of these types is completed as a path if it has no choices.  None: without a type."""
 
 
 OUTPUTS = ("output", "output_path")

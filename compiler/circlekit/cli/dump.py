@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """circledump and tfldump: print a whole model file in ONE's lines, or in the text form.
 
-A ``Tree`` is a decoded table of the file: {field: value}, without the fields that the file omits.  The tree
-of a union, such as the options of an operator, has the name of its table under the key "".
+A ``Tree`` is a decoded table of the file: {field: value}, without the fields that the file omits.  A union,
+such as the options of an operator, holds one of several tables; its tree has the name of the table under the
+key "".
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zer
 def _quantization(tree: Tree) -> Iterator[str]:
     """Yield the lines on the quantization of a tensor; a line ends after a vector of several elements.
 
-    As in ONE, only a tensor with both min and max, or with both scale and zero point, has such lines.
+    As in ONE, a tensor has such lines if it has min and max, or scale and zero point.
     """
     if not ({"min", "max"} <= tree.keys() or {"scale", "zero_point"} <= tree.keys()):
         return

@@ -81,8 +81,8 @@ tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify,
 class View(NamedTuple):
     """A list that a flag prints in place of the summary, one item per line.
 
-    ``help``: the help of the flag.  ``items``: a function that takes the file and returns names, as a list,
-    or names with values, as a list of pairs or a dict.  ``separator``: the text between a name and its value.
+    ``help``: the help of the flag.  ``items``: a function of the file.  It returns a list of names, or names
+    with values: a list of pairs or a dict.  ``separator``: the text between a name and its value.
     """
 
     help: str

@@ -41,7 +41,7 @@ NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
 def add_result_flags(parser: Parser) -> None:
     """Add ``--json`` and ``--quiet``, which the functions of this file read from the parsed arguments.
 
-    These functions also read the following.  A command may set them in another way.
+    These functions also read the following attributes, which a command may set without such flags.
 
     - ``mute_warnings``: whether to drop warnings and notes; by default False
     - ``hint``: a line to print if no pass ran; by default ""
@@ -94,7 +94,7 @@ def run_conversion_as_one_does(
     """Convert ``source`` to ``target``, and print as ONE's commands do: nothing, unless a flag asks for it.
 
     The format is ``arguments.format``, or else that of the target's extension, or else circle.  With
-    ``--verbose``, or if the environment variable LUCI_LOG is neither empty nor 0, print a line for each pass.
+    ``--verbose``, or if the environment variable LUCI_LOG is neither empty nor 0, print the log of passes.
     ``failed``: the first words of the error if the output cannot be written.
     """
     arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"

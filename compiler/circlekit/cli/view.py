@@ -111,7 +111,7 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
 
 
 def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
-    """Return node data, a number for each operator that Model Explorer shows on it.
+    """Return node data: a number for each operator.  Model Explorer shows the number on the operator.
 
     ``measure``: "macs", "bytes" or "error".  ``against``: the path of the model to compare with, for "error".
     Raise CirclekitError if the two models have no results to compare.

@@ -99,7 +99,7 @@ class ArgumentParser:
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Return (the words of the command line for the ``keys`` of a section, the keys that were not used).
 
-        The key of a switch gives the flag, unless its text is a word for off, such as ``false``.
+        The key of a switch gives its flag, or no word if the text is a word for off, such as ``false``.
         These keys are not used: unknown ones, keys with an empty text, a second name of one argument, and
         names of the target's argument.
         """

@@ -60,8 +60,8 @@ class Configuration:
     def values(self, name: str, options: Collection[Option], *, is_open: bool = False) -> dict[str, Any]:
         """Return {key of an option: its value} for those of ``options`` that the section ``name`` gives.
 
-        ``is_open``: ignore keys that are no options.  Raise DriverError if there is no such section, for
-        unknown keys unless ``is_open``, and for wrong values.
+        ``is_open``: whether keys that are no options are ignored; if False, they raise DriverError.  Also
+        raise DriverError if there is no such section, and for wrong values.
         """
         known = {option.key: option for option in options}
         section = self.section(name)

@@ -50,8 +50,8 @@ class Invocation:
     ``values``: the values of all options: from the command line, the configuration file, ``Driver.group``, or
     defaults.
     ``command``: only the values that the command line gives.
-    ``backend_words``: the words of the command line that are for another program, one of a backend (a
-    compiler for devices).
+    ``backend_words``: the words of the command line that are passed on to a program of a backend (a compiler
+    for devices).
     ``configuration``: the configuration file, None if there is none.
     ``section``: the section of this file that the driver reads, {key: text}; {} without a file.
     """
@@ -78,15 +78,19 @@ class Driver:
     ``run``: does the work.
     ``check``: raises UsageFault if values of options do not fit together.
     ``usage``: the usage line; None: the line of argparse.
-    ``foreign_words``: which words of the command line are for another program (``backend_words``): "no":
-    none; "after_dashes": the words after ``--``; "any": the words after ``--`` or, if there is no ``--``, all
-    unknown words.
+    ``foreign_words``: which words of the command line become ``backend_words``:
+
+    - "no": none
+    - "after_dashes": the words after ``--``
+    - "any": the words after ``--``; if there is no ``--``, all unknown words
+
     ``log``: the name of an option whose value is a path.  The log file is this path with ``.log`` appended.
     Empty: no log.
     ``standard``: the names of the options of STANDARD that the driver has.
     ``has_open_section``: whether its section in a configuration file may have keys that are no options.
-    ``group``: returns values for options that neither the command line nor the configuration file gives, such
-    as those of an optimization group.  Its first argument: the values that these two do give.
+    ``group``: returns further values, such as those of an optimization group.  An option gets such a value if
+    neither the command line nor the configuration file gives one.  Its first argument: the values that the
+    command line and the configuration file give.
     ``details``: returns the end of the help page.
     ``prepare``: raises errors before the work.  onecc calls it for all steps before it runs the first step.
     ``reads``: returns the paths of the models that the driver reads.  If an earlier step of onecc writes one

@@ -31,9 +31,9 @@ class HandedModels:
         self._later = {_real(path) for path in later}
 
     def put(self, model: Model, path: str) -> None:
-        """Keep ``model``, which was just written to ``path`` as circle, if a later step reads ``path``.
+        """Keep ``model`` if a later step reads the file ``path``.
 
-        The caller must not change ``model`` any more.
+        The caller has just written ``model`` to ``path`` as circle, and must not change ``model`` any more.
         """
         if _real(path) in self._later:
             from circlekit.io.write.saved_format import assume_format  # slow; most drivers need no model

@@ -116,7 +116,7 @@ def _onert(model: Model) -> Run:
         file = Path(folder) / "model.circle"
         save(model, file)
         session = open_session(str(file), "cpu")
-    # session.infer does the same as the next two lines and ``run``, but fails on inputs of rank 0
+    # the next two lines and ``run`` do what session.infer does; that function fails on inputs of rank 0
     session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
     session.session.prepare()
 

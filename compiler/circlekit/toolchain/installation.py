@@ -56,7 +56,7 @@ class Installation:
         """Return the program ``name`` of a backend: a file, or the function of an entry point.
 
         Search in ``bin`` and ``backends``, then on the PATH, then among the entry points.  A name with a
-        slash is a path.  Raise DriverError if it is not found.
+        slash is a path.  Raise DriverError if the program is not found.
         """
         has_slash = bool(os.path.dirname(name))  # noqa: PTH120  # Path.parent is "." without a slash, too
         beside = None if has_slash else self.programs(name).get(name)

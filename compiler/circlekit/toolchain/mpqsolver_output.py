@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the lines that ONE's circle-mpqsolver prints before its search; write its files about the search.
 
-That program quantizes a model to uint8, and searches which operators have to be int16 for a small error.
+That program quantizes a model to uint8.  It searches for the operators that must be int16 instead, to reach
+an allowed error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ which is better.
 def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
     """Return the lines about ``options`` {name: value}; ``is_bisection``: whether the search is a bisection.
 
-    An option that is missing is shown as an empty text, or as False if it is a switch.
+    A missing option is shown as an empty text, a missing switch as False.
     """
     texts = {name: options.get(name) or "" for name in TITLES.values()}
     texts.update({name: bool(options.get(name)) for name in SWITCHES})

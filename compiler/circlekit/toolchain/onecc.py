@@ -210,7 +210,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
     """Return the drivers that [onecc] switches on, in the order to run them.
 
-    Drivers that are neither import drivers nor in ORDER, such as one-init, are left out with a warning; ONE
+    Import drivers and the drivers in ORDER run.  Others, such as one-init, are left out with a warning; ONE
     leaves them out in silence.
     Raise DriverError for an unknown section, and for an unknown key or a wrong value in [onecc].
     """
@@ -249,7 +249,7 @@ INCLUDE = "include"
 def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
     """Return the names of the optimization groups to use, without their leading O, separated by spaces.
 
-    If two groups set the same option, the later group counts, so the group of ``choice`` comes last.  Raise
+    The group of ``choice`` comes last: if two groups set the same option, the later group counts.  Raise
     DriverError for an unknown name.
     """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
@@ -265,8 +265,8 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
     """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
     ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
-    A name that is no driver of circlekit is that of the user's own import program in the installation; its
-    command line is not checked.  An error is printed, and StepFailed is raised.
+    If ``name`` is no driver of circlekit, it is an import program of the user in the installation; its
+    command line is not checked.  If an option is wrong, print the error and raise StepFailed.
     """
     programs = session.installation.programs(name) if name not in all_drivers() else {}
     if programs:

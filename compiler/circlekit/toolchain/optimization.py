@@ -19,7 +19,7 @@ def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
     Pipelines run first, then single passes: those of O1 in its order, then the others by name.  A pass that
-    is switched off does not run as part of a pipeline either.  As in ONE, settings of passes that do not run
+    is switched off does not run, even if a pipeline has it.  As in ONE, settings of passes that do not run
     have no effect.  If the model cannot be read, optimized or written, print the error and raise StepFailed.
     """
     values = invocation.values

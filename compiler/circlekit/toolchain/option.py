@@ -162,9 +162,9 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the word before the message in the printed line, in most cases the name of the Python exception
-    with which ONE's driver ends.  "": ONE's driver reports wrong usage; the printed line has the word
-    ``error``, and the exit code is that of wrong usage.
+    ``kind``: the word before the message in the printed line.  In most cases it is the name of the Python
+    exception with which ONE's driver ends.  "": ONE's driver reports wrong usage; the printed line has the
+    word ``error``, and the exit code is that of wrong usage.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -180,9 +180,10 @@ class UsageFault(CirclekitError):
 
 
 def one_line(error: CirclekitError) -> str:
-    """Return the first line of the message of ``error`` and its places, such as ``at net.circle > main``.
+    """Return the first line of the message of ``error`` and, in parentheses, its places.
 
-    The text of the model around a place is left out.
+    A place is the first line of a text in ``error.where``, if it begins with "at", "in" or "for", such as
+    ``at net.circle > main``.  Other lines, such as the text of the model there, are left out.
     """
     lines = [line.strip() for text in error.where for line in text.splitlines()[:1]]
     places = ", ".join(line for line in lines if line.startswith(("at ", "in ", "for ")))

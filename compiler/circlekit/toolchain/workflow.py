@@ -20,7 +20,7 @@ from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
 TOOL, COMMANDS = "one-cmd", "commands"
-"""The keys of a workflow file; the text above shows where each stands."""
+"""The keys of a workflow file; the text at the top of this file shows where each stands."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]
 
     A workflow waits for those in its list ``run-after``.  ONE orders workflows by a depth-first search from
     the first workflow of the file.  Then ONE checks that each workflow comes before those that wait for it.
-    ONE has a mistake here: all workflows share one list of workflows that wait, so each workflow must come
-    before every other workflow that waits.  So ONE accepts at most one workflow that waits, and only as the
-    last of the order.  The search puts this workflow last only if it waits for the first workflow of the
-    file, or is itself the first.
+    The check has a mistake: all workflows share one list of those that wait, so each workflow must come
+    before every other workflow that waits.  So ONE accepts at most one workflow that waits, and it must be
+    the last of the order.  The search puts it last in two cases: it is the first workflow of the file, or it
+    waits for the first.
     ``names``: the workflows in the order of the file.  ``waits``: {workflow: those for which it waits}.
     """
     waiting = [name for name in names if waits[name]]

@@ -222,7 +222,7 @@ def test_empty_file_name_is_refused(net: Path, capsys: Output) -> None:
 
 
 def test_an_empty_list_of_passes_is_wrong_usage(net: Path, capsys: Output) -> None:
-    """As from an unset shell variable."""
+    """An unset shell variable gives such a list."""
     for main in (circle2circle.main, dredd.main):
         assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) in (2, 255)
         assert "expected names of passes, got ''" in capsys.readouterr().err

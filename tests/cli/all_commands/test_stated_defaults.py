@@ -32,7 +32,7 @@ DEFAULT = re.compile(r"\(default: ([^\s),;]+)\)")
 def test_stated_defaults(name: str) -> None:
     for action in COMMANDS[name].parser()._actions:
         stated = DEFAULT.search(action.help or "")
-        if stated is None or not action.default:  # the command decides without a value
+        if stated is None or not action.default:  # without a value, the command itself chooses the default
             continue
         default = f"{action.default:g}" if isinstance(action.default, float) else str(action.default)
         assert stated.group(1) == default, action.option_strings

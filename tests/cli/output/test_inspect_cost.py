@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit inspect --cost: tables of operators and of what makes the peak, as text and as JSON."""
+"""circlekit inspect --cost: tables of the operators and of the buffers at the peak, as text and as JSON."""
 
 from __future__ import annotations
 

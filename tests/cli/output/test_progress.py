@@ -36,14 +36,14 @@ class Held(progress_line.ProgressLine):
             print("held", flush=True)
             time.sleep(10)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a process in a shell's background
 progress_line.DELAY_SECONDS = progress_line.INTERVAL_SECONDS = 0
 command.ProgressLine = Held
 sys.exit(main(sys.argv[3:]))
 """
-"""A program that runs a command, which stops and waits for a signal at a certain progress.
+"""A program that runs a command.  At a certain progress, the command stops and waits for a signal.
 
-Its arguments: the step, how much of the step is done then, and the arguments of the command.
+Arguments: the step in which to stop, how much of the step is done then, and the arguments of the command.
 """
 
 
@@ -74,7 +74,7 @@ def interrupt(module: str, step: str, done: int, *arguments: str) -> str:
 def written_to(terminal: int) -> str:
     """Return what was written to a terminal before its other end was closed, without control sequences."""
     written = b""
-    with suppress(OSError):  # Linux reports the end of a terminal so
+    with suppress(OSError):  # on Linux, the error means that the other end was closed
         while part := os.read(terminal, 1 << 16):
             written += part
     os.close(terminal)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress that commands report: if a step says how much work it has, so much is done at its end."""
+"""Progress that commands report: a step that announces an amount of work has done this amount at its end."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_every_mode_writes_a_circle_file(
 ) -> None:
     assert main([*words.split(), "any.name"]) == 0
     assert load("any.name").format == "circle"
-    assert capsys.readouterr().out == ""  # as ONE's
+    assert capsys.readouterr().out == ""  # ONE's program prints nothing, too
 
 
 def test_float16_weights_are_quantized_too(folder: Path) -> None:

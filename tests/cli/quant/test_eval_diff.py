@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-eval-diff: ONE's lines, formulas by hand, and what it refuses."""
+"""circle-eval-diff: ONE's lines, metrics computed by hand, and what it refuses."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_top_k_match_needs_at_least_k_elements(top: int, matches: list[float
 def test_numbers_of_a_quantized_model_are_compared_as_real_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second model has other integers and another scale for the same numbers, of which it rounds one."""
+    """The second model has another scale, so other integers stand for the same numbers; one is rounded."""
     form = "i8[4] quant(scale: {0})) -> %y {{ %y = Neg(%x) : i8[4] quant(scale: {0}) }}"
     for which, scale, data in (("first", 0.5, [2, 4, -6, 3]), ("second", 1.0, [1, 2, -3, 2])):
         circlekit.save(circlekit.parse(f"graph main(%x: {form.format(scale)}"), tmp_path / f"{which}.circle")

@@ -97,7 +97,7 @@ def test_misspelt_pass_fails_the_command(folder: Path) -> None:
 
 
 def test_wrong_refusal_shows_three_similar_ones(tmp_path: Path) -> None:
-    """O1 refuses more rewrites of this model; each of the three nearest has a line of at most 80 columns."""
+    """O1 refuses more than three rewrites; the nearest three are shown, each on a line up to 80 columns."""
     layer = "%1 = FullyConnected(%x, %w, %b) {act: RELU}  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0])"
     constants = "%w = const f32[4,3] gaussian(0, 1)  %b = const f32[4] gaussian(0, 1)"
     rules = 'rules { passes(O1) refused("act is RELU6, expected NONE") }'
@@ -177,7 +177,7 @@ def test_a_row_of_the_table() -> None:
 
 
 def test_junit_xml_has_the_results_of_the_tests(folder: Path, capsys: Output) -> None:
-    """A reader of another project finds the tests that pytest reports, and the reasons."""
+    """The package junitparser finds the same tests and reasons in the files of dredd and of pytest."""
     (folder / "bad.ck").write_text(MODEL + "rules { ops(Relu: 1) value(%q) }")
     (folder / "lost.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Rel\x1bu(%x) }")
     ours, theirs = folder / "ours.xml", folder / "theirs.xml"

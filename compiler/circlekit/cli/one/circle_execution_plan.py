@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """circle-execution-plan: write the execution order and memory offsets of a model into its metadata.
 
-A node of ONE is a graph input, constant, operator, absent operand or graph output, or one of several results
-of an operator.  The plan is a table.  A row has the position of a node in the order, and the offsets in
-memory of its data and of its scratch buffer.
+In ONE, these are nodes: graph inputs, constants, operators, absent operands, graph outputs, and each result
+of an operator with several results.  The plan is a table.  A row has the position of a node in the order,
+and the offsets in memory of its data and of its scratch buffer.
 """
 
 from __future__ import annotations

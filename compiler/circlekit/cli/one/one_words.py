@@ -27,8 +27,9 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
     - A FileError that begins with ``source`` or says "cannot be read" becomes another FileError.
     - Any other FileError becomes a NotWrittenError.
 
-    The last two are a guess, which is wrong in two cases: if both paths are equal, a failed write becomes a
-    FileError; if the standard input is closed, the error becomes a NotWrittenError.
+    The last two rules guess which path a FileError is about.  The guess is wrong in two cases: if both paths
+    are equal, a failed write becomes a FileError; if the standard input is closed, the error becomes a
+    NotWrittenError.
     """
     try:
         yield

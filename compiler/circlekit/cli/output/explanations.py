@@ -38,8 +38,10 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     For a single pass, yield its text.  For several passes, yield:
 
     1. the text of each pass that rewrote something or has a near miss
-    2. a list of the other passes that would rewrite something if the user named them, if there are any
+    2. a list of passes that rewrote nothing, but would if the user named them
     3. the number of all other passes
+
+    The texts 2 and 3 are left out if there are no such passes.
     """
     if len(passes) <= 1:
         yield from map(str, passes)

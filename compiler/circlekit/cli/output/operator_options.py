@@ -49,7 +49,7 @@ TABLE_LABELS = {
     ("FakeQuantOptions", "min"): "Min",
     ("FakeQuantOptions", "max"): "Max",
 }
-"""The label that ONE prints for a field of one table only, by the names of table and field."""
+"""Labels for one table only: {(name of the table, name of the field): label}.  They come before LABELS."""
 
 FIELD_ORDER = (
     "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",

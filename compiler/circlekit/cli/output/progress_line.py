@@ -27,7 +27,7 @@ MINUTES_FROM_SECONDS = 100
 """An estimate of this many seconds or more is shown in minutes."""
 
 ESTIMATE_FROM_FRACTION = 0.01
-"""The remaining time of a step is shown after this fraction of the step, and not before DELAY_SECONDS."""
+"""The remaining time is shown once this fraction of a step is done, and DELAY_SECONDS of it have passed."""
 
 
 class ProgressLine(Progress):
@@ -84,7 +84,7 @@ class ProgressLine(Progress):
             self._bar = None
 
     def _show(self, is_new: bool = False) -> None:
-        """Update the line if an update is due, or if the line is on the terminal and a new step begins."""
+        """Update the line if an update is due, or if a new step begins while the line is on the terminal."""
         if not self.is_shown or not (self._step or self._total):
             return
         now = time.monotonic()

@@ -73,7 +73,7 @@ def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
 def printing_to_stderr() -> Iterator[None]:
     """Return a context in which printed text goes to stderr, because a model goes to the standard output.
 
-    It must be used inside ``escaped_stdout``, whose ``before`` is then called before each write to stderr.
+    Use it inside the context of ``escaped_stdout``; the ``before`` given there is called before each write.
     """
     stdout: Any = sys.stdout
     sys.stdout = _Escaping(sys.stderr, stdout.before)

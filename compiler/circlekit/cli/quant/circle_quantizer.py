@@ -123,8 +123,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
     """Quantize ``model`` in place.
 
-    ``mode``: one of ``MODES``.  If the words after its flag are wrong, raise UnsupportedError or, for
-    ``--force_quantparam``, exit.  Raise the errors of the function that does the work.
+    ``mode``: one of ``MODES``.  If the words after its flag are wrong, raise UnsupportedError; for
+    ``--force_quantparam``, report wrong usage and exit.  Raise the errors of the function that does the work.
     """
     words = getattr(arguments, mode)
     match mode:

@@ -100,8 +100,8 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
 class _Summary:
     """Collects two metrics that ONE lacks (SQNR and top-k match) for each output; writes outputs to files.
 
-    ``metrics``: the errors of each output, over all samples.  ``matches``: for each output, the share of its
-    k largest elements that both models have in common, one number per sample.
+    ``metrics``: the errors of each output, over all samples.  ``matches``: for each output, a number per
+    sample: which share of the k largest elements both models have in common.
     """
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
@@ -146,8 +146,8 @@ class _Summary:
 def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
     """Return a table: a heading, and a row for each result whose name occurs in both models.
 
-    The rows have the order of the results in the second model.  A result is left out of the errors where the
-    two arrays have different shapes, or do not hold numbers.
+    The rows have the order of the results in the second model.  The errors of a result are over the samples
+    for which both models compute numbers of the same shape.
     """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}

@@ -44,8 +44,8 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--bisection", metavar="SIDE", help="int16 near the inputs: true, false or auto")
     parser.add_argument(
         "--qerror_ratio", type=finite_number, default=0.5, metavar="R",
-        help="allowed error: int16 + R * (uint8 - int16), where int16 and uint8 are the errors with only "
-        "that dtype; R is 0 to 1 (default: 0.5)",
+        help="allowed error: E16 + R * (E8 - E16), where E16 is the error of the model in int16, and E8 in "
+        "uint8; R is 0 to 1 (default: 0.5)",
     )  # fmt: skip
     parser.add_argument(
         "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         configuration = _bisect(solver, arguments, files)
     quantized = solver.quantized(configuration)
-    if configuration.default.dtype is not i16:  # all operators are int16 by default, not only the raised ones
+    if configuration.default.dtype is not i16:  # with i16, all operators are int16, not only the raised ones
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
     print(printable(f"Saving output model to {arguments.output_model}"))
     save_model(quantized, arguments.output_model)
@@ -119,8 +119,8 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
     """Print the settings of the bisection, and return the configuration that it finds.
 
     ``files``: where the steps are written; None: nowhere.
-    Raise UnsupportedError for a wrong word after ``--bisection``, or if ``--data`` or, for auto,
-    ``--visq_file`` is missing; and the errors of ``bisect``.
+    Raise UnsupportedError for a wrong word after ``--bisection``, without ``--data``, and for auto without
+    ``--visq_file``.  Raise the errors of ``bisect``.
     """
     side = arguments.bisection.lower()
     if side not in SIDES:

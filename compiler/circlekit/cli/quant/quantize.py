@@ -189,7 +189,7 @@ def _target(text: str) -> str:
 
 
 def _check_mixed_precision(arguments: argparse.Namespace) -> None:
-    """Report wrong usage and exit if mixed precision is asked for, but not possible with the other flags."""
+    """Report wrong usage and exit if mixed precision is asked for without samples, or for a scheme of ONE."""
     if arguments.target_sqnr is None and arguments.budget is None:
         return
     if arguments.inputs is None and arguments.random is None:

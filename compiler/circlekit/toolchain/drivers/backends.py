@@ -89,7 +89,7 @@ def plan(
         schema = session.installation.schema_file(chosen, command)
         if schema is not None and not section.get("command"):
             return [_by_schema(schema, target, section, None if is_dry else session)]
-        # without a schema file, a backend that the section names comes before that of the target
+        # if there is no schema file, a backend that the section names has precedence over the target's
         has_backend = bool(section.get("backend") or named)
         if schema is not None or not has_backend:
             return [(f"{chosen}-{suffix}", [*front, *_command(section, invocation.configuration)])]

@@ -109,7 +109,7 @@ one_import_tf = Driver(
 
 one_import_bcq = Driver(
     "one-import-bcq", "command line tool to convert TensorFlow with BCQ to circle",
-    # the help page does not show the format, which is graph_def unless it is given
+    # the options of the format are accepted (default: graph_def), but the help page does not show them
     lambda: [*_TENSORFLOW_OPTIONS, replace(MODEL_FORMAT, constants={}, is_shown=False)], _run_bcq,
 )  # fmt: skip
 
@@ -173,12 +173,13 @@ def _onnx_options() -> list[Option]:
 
 
 def _run_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with the package onnx2tf or, if it is installed, with the program EXTENSION.
+    """Convert with the package onnx2tf or with the program EXTENSION.
 
     - If EXTENSION is installed, and the option ``force_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_FORCE`` is
       set, only EXTENSION runs.
-    - Otherwise onnx2tf runs.  If onnx2tf fails, EXTENSION runs if it is installed, unless the option
-      ``disable_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` forbids that.
+    - Otherwise onnx2tf runs.
+    - If onnx2tf fails and EXTENSION is installed, EXTENSION runs then.  The option ``disable_ext`` and the
+      variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` prevent this.
     """
     values = invocation.values
     extension = session.installation.bin / EXTENSION

@@ -54,8 +54,9 @@ def _run(invocation: Invocation, session: Session) -> None:
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
     """Return circlekit's own function for ``program``: it gets the arguments and returns lines to print.
 
-    Such a function exists for NAME-infer with a NAME in RUNTIMES.  Return None for any other program, and if
-    a program of this name is installed in the folder of the commands or in ``backends`` beside it.
+    Such a function exists for NAME-infer with a NAME in RUNTIMES; for any other program return None.  A
+    program of the same name in the folder of the commands, or in ``backends`` beside it, has precedence: if
+    there is one, return None.
     """
     runtime = {f"{name}-infer": name for name in RUNTIMES}.get(program)
     if runtime is None or session.installation.programs(program):

@@ -22,7 +22,7 @@ TYPES = ("onnx", "tflite")
 
 LAYOUT = "convert_nchw_to_nhwc"
 LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
-"""The options that one-init copies into the section of one-optimize; the others need LAYOUT."""
+"""The options that one-init copies into the section of one-optimize; the last two need the first, LAYOUT."""
 
 
 def _check(values: Values) -> None:
@@ -35,7 +35,7 @@ def _check(values: Values) -> None:
         raise UsageFault('following file extensions are supported: ".onnx" ".tflite"')
     if "backend" in values and len(str(values["input_path"]).split()) != 1:
         path = values["input_path"]
-        raise UsageFault(f"expected a path without spaces, at which one-codegen splits words, got {path!r}")
+        raise UsageFault(f"expected a path without spaces (one-codegen splits words at them), got {path!r}")
 
 
 def _model_type(values: Values) -> str:

@@ -21,7 +21,8 @@ PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.
 GROUP = Option("O", short="-O", is_shown=False)
 """The option with which onecc names optimization groups.  The help of one-optimize does not show it.
 
-A group is a file of options, such as O1.cfg.  The names are without their O, separated by spaces.
+A group is a file of options, such as O1.cfg.  The value has the names of groups without their O, such as 1,
+separated by spaces.
 """
 
 

@@ -35,9 +35,9 @@ class Importer:
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
         """Run the script with the arguments ``words``; raise StepFailed if it fails.
 
-        The script runs in this Python.  But if the package is not installed here, and the installation has a
-        virtual environment (``Installation.venv_python``), the script runs there.
-        If the package is missing there, too, print how to install it.
+        The script runs in this Python if the package is installed here.  Otherwise it runs in the virtual
+        environment of the installation (``Installation.venv_python``) or, without one, in this Python.  If
+        the package is missing there, print how to install it.
         ``program``, ``shown``: ONE's program for this work and its arguments, for the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")

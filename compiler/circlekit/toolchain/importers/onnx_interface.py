@@ -44,12 +44,15 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     - ``out0``, ``out1``, ...: the outputs for these inputs;
     - ``nodes``, ``operands``, ``results``, ``fingerprints``: see ``name_values``.  They may be missing.
 
-    ``model`` is run on the recorded inputs.  Output n of the new ``model`` is the output of the old one with
-    the values ``outn``, up to TOLERANCE; NaN equals NaN, and an infinity equals itself.  If its axes are
-    permuted, a TRANSPOSE is appended; also, to copy it, if it has the name of another output or of an input.
+    ``model`` is run on the recorded inputs.  The output with the values ``outn``, up to TOLERANCE, becomes
+    output n; NaN equals NaN, and an infinity equals itself.  A TRANSPOSE is appended to it in two cases:
+
+    - its axes are permuted;
+    - it is also an input or an earlier output, so the second name needs a copy.
+
     Signatures are removed.
-    Raise EquivalenceError if no output has the values, ModelError if the inputs do not correspond, and the
-    errors of ``run``.
+    Raise EquivalenceError if no output has the values of an ONNX output, ModelError if the inputs do not
+    correspond, and the errors of ``run``.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     count, listed = len(model.main.inputs), ", ".join(names["inputs"])
@@ -85,9 +88,9 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     """Give the results of operators the names of the ONNX nodes with the same values, as onnx2circle does.
 
     If the converter fused a node with its reader, the result gets both names: ``conv;relu``.
-    ``record``: for each ONNX node that has a single float32 result, its name (``nodes``), the names of its
-    first operand and of its result (``operands``, ``results``), and statistics of the elements of the result
-    (``fingerprints``).
+    ``record``: arrays with an element for each ONNX node that has a single float32 result: ``nodes``, the
+    name of the node; ``operands`` and ``results``, the names of its first operand and of its result;
+    ``fingerprints``, statistics of the elements of the result.
     ``inputs``: the arrays of the inputs in ``record``, in order.
     """
     nodes, fingerprints = [str(name) for name in record["nodes"]], record["fingerprints"]

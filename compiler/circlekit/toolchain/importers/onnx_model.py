@@ -3,11 +3,17 @@
 
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul] [--verbose]
 
-This is a program of its own, for any Python that has onnx2tf.  VALUES is an npz file about the ONNX model:
-inputs ``in0``, ..., the outputs ``out0``, ... that onnxruntime computes for them, the names of both
-(``inputs``, ``outputs``), and the arrays of ``nodes_of``, from which values of the TFLite model get names.
+This is a program of its own, for any Python that has onnx2tf.  It writes VALUES, an npz file about the ONNX
+model:
+
+- ``in0``, ...: seeded inputs
+- ``out0``, ...: the outputs that onnxruntime computes for them
+- ``inputs``, ``outputs``: the names of the inputs and of the outputs
+- the arrays of ``nodes_of``, from which values of the TFLite model get names
+
 --single_batch: unknown first dimensions become 1.  --unroll: a recurrent operator becomes one group of
 operators for each step.  --keep_batchmatmul: a product of batches of matrices stays one operator.
+
 The functions get the imported packages, such as numpy as ``np``, as arguments.
 """
 
@@ -118,7 +124,7 @@ def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
 
 
 def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
-    """Return arrays about the nodes of ``model`` that have a single float32 result, which is not empty.
+    """Return arrays about those nodes of ``model`` that have one result, float32 and with elements.
 
     ``nodes``, ``operands``, ``results``: the names of each node, its first operand and its result.  A node
     without a name has the name of its result here.

@@ -161,9 +161,9 @@ def read_graph(tf: Any, path: str) -> Any:
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
     """Add the metadata of binary-coded weights to ``graph_def``; return the names of the graph's outputs.
 
-    The metadata, the weights and their constants become outputs, so that the converter keeps them.  If there
-    are no such weights, or if their constants are not those of BCQ_NAMES and BCQ_OPTIONAL, return
-    ``outputs`` and change nothing.
+    The metadata, the weights and their constants become outputs, so that the converter keeps them.  Each of
+    these weights must have all constants of BCQ_NAMES; BCQ_OPTIONAL must belong to all of them or to none.
+    Otherwise, and if there are no such weights, return ``outputs`` and change nothing.
     """
     described: dict[str, set[str]] = {}
     for node in graph_def.node:
