@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction: how many models are tested, and that the result is as small as can be."""
+"""Reducing a model: the number of tests is limited, and the result is as small as possible."""
 
 from __future__ import annotations
 

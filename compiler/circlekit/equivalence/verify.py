@@ -71,7 +71,7 @@ class Verifier:
     ``runs``: the run of the reference on each set of inputs.
     ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared or proves little, for this and all earlier references.  A
-    note that holds no longer since the pass P begins with ``before P``.
+    note that no longer holds after the pass P begins with ``before P``.
     ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
     passed.  The name of an output of another graph is ``GRAPH: NAME``.
     ``others``: for each other graph that a signature names, in the order of ``entry_views``, a verifier, or

@@ -63,7 +63,7 @@ class ValueComparison:
     ``is_equal``: whether the outputs are equal; for a quantized form, whether the SQNR is at least GOOD_SQNR;
     None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
-    ``judgement``: the errors of a quantized form; None if the second model is none.
+    ``judgement``: the errors of a quantized form; None if the second model is no quantized form.
     """
 
     verdict: str

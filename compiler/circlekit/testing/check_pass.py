@@ -62,9 +62,8 @@ def check_pass(
       passes, it also runs the result;
     - a second run of the passes changes nothing.
 
-    A model that LiteRT does not run, for example because it lacks an operator, is only run by circlekit.
-    A recipe that cannot be read, or whose text does not follow the grammar, raises FileError, FormatError or
-    ParseError at once.
+    If LiteRT does not run a model, for example because LiteRT lacks an operator, only circlekit runs it.
+    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read or has a wrong text.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
     name = (find_pass(tested) if isinstance(tested, str) else tested).name

@@ -141,7 +141,7 @@ def test_factors_must_explain_most_of_the_difference(noise: float, explains: boo
 
 
 def test_elements_that_are_not_finite_do_not_hide_the_factors() -> None:
-    """As the border of an image that is padded with -inf before a pool."""
+    """Such elements are in the border of an image that is padded with -inf before pooling."""
     reference, result = REFERENCE.copy(), REFERENCE * np.array([4.0, 0.25, 2.0], np.float32)
     reference[0], result[0] = -np.inf, -100
     reference[1], result[1] = 3, np.nan
