@@ -138,7 +138,7 @@ def test_an_extracted_input_replaces_one_result_of_an_operator_that_is_needed() 
 
 
 def test_a_text_is_one_name() -> None:
-    """It is not a list of its letters."""
+    """A str is not taken for a list of its letters."""
     model = circlekit.parse(NET.replace("%b", "%first"))
     assert len(circlekit.select(model, names="first").main) == 1
     assert len(circlekit.extract(model, "first", "y").main) == 3
