@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The word ``different``, or ``equal`` with the difference of the output ``worst``."""
+        """``different``, or a text such as ``equal within 0.25, allowed 1``, about the output ``worst``."""
         if not self.equal:
             return "different"
         worst = self.worst.worst if self.worst is not None else None
@@ -103,7 +103,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for each output whose elements are 0, NaN or infinite in all ``runs``, or absent.
+    """Return a sentence for each output that is empty, or has only 0, NaN and infinities, in all ``runs``.
 
     ``runs``: for each run, one array per output of ``graph``.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copy a model with fewer operators, smaller sizes or simpler constants: the steps of ``circlekit reduce``.
 
-A function that reduces a model returns a new one and does not change its argument.  It takes graphs,
-operators and outputs by their indices.  The new model may be invalid; the caller verifies it.  A function
-that infers shapes again raises ShapeError if operands do not fit.
+A function that reduces a model returns a new model and does not change its argument.  The arguments name
+graphs, operators and outputs by their indices.  The new model may be invalid; the caller verifies it.  A
+function that infers shapes again raises ShapeError if operands do not fit.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ They are the same on every machine.  Other inputs matter only for boundary sets:
 number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  No other property of an operator survives every rewrite, so
-none can give each operator a seed of its own.  Therefore all random operators without a seed get the same
-seed here.
+name, for example when it inlines a branch of IF.  Because no property of an operator survives every rewrite,
+operators cannot have different seeds that stay the same.  So all random operators without a seed get one seed
+here.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index, see ``_range``; a zero point, which boundary and zero sets
-    contain, is clipped to it.
+    ``bound``: the size that the integers index, see ``_range``.  Boundary and zero sets contain the zero
+    point, clipped to that range.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
@@ -125,7 +125,7 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
     """Return the elements of an input in the boundary set ``which``.
 
     ``edges`` is repeated to the length of all boundary sets together, shuffled, and divided among the sets.
-    With 4 elements and 4 sets, for example, each of the 16 EDGES is in exactly one set.
+    For an input of 4 floats and 4 sets, for example, each of the 16 EDGES is in exactly one set.
     """
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")

@@ -170,7 +170,10 @@ class Verifier:
         self.notes = [*past, *sentences, *(note for note in self._reference_notes if note not in past)]
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, naming ``step``, if ``model`` fails or differs in outputs or interface."""
+        """Raise EquivalenceError, naming ``step``, if ``model`` does not run or differs from the reference.
+
+        The outputs of all runs and the interface are compared.
+        """
         self._check_interface(model, step)
         with _running_after(step):
             comparison = Comparison(outputs=self._compare_outputs(model))

@@ -91,7 +91,7 @@ def cases_of(
     """Return the cases of a list, a folder or a recipe.
 
     ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
-    ``passes``: the passes for recipes that name none; lists ignore them.
+    ``passes``: the passes for recipes that name no passes; without effect on lists.
     ``with_rules``: whether the cases of a list check the rules of their recipes.
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist.

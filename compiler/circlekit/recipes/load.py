@@ -25,7 +25,7 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""Matches the beginning of a ``test.recipe``: comments, then a field, as ``operand {`` or ``input: "x"``.
+"""Matches the beginning of a ``test.recipe``: comments, then a field such as ``operand {`` or ``input: "x"``.
 
 The text form begins otherwise.  Only its statement ``extra`` looks like a field, so it is excluded.
 """

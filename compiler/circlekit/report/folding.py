@@ -74,7 +74,7 @@ class _Folder:
         self.crossing = crossing_values(self.ops)
 
     def group(self, label: str, first: int, stop: int) -> Group:
-        """Return a group of the operators from ``first`` to ``stop`` - 1; divide it again if it is large."""
+        """Return a group of the operators from ``first`` to ``stop`` - 1; divide it further if it is large."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
         # a part is (label, first, stop); a method that does not suit these operators returns []
@@ -153,8 +153,8 @@ class _Folder:
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
 
-        The group is cut into about USUAL_GROUPS stretches.  ``size``, their mean size, is at least 3; a
-        stretch has at most 2 * ``size`` operators.
+        There are about USUAL_GROUPS stretches.  The usual ``size`` of a stretch is the number of operators
+        divided by USUAL_GROUPS, but at least 3; a stretch has at most 2 * ``size`` operators.
         """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]

@@ -77,7 +77,7 @@ def draw(graph: Graph, group: Group) -> Drawing:
 
 
 def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int], list[Value]]:
-    """Return {(index of a box, index of another box that reads from it): the values that this one reads}.
+    """Return {(index of a box, index of another box): the values that the second reads from the first}.
 
     ``boxes``: those of the children of ``group``, in order.  Add a box for each value that enters or leaves
     the group.  Constants, and values that are neither computed nor inputs of the graph, are not drawn.

@@ -72,7 +72,7 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
-    """Return ``after`` with known sizes: an unknown one becomes PROBE_FACTOR times that of ``before``.
+    """Return ``after`` with known sizes: an unknown size becomes PROBE_FACTOR times the size in ``before``.
 
     A size of ``before`` that is 0 or unknown counts as 1.
     """
@@ -148,8 +148,8 @@ class _Resizer:
 
     ``outer``: see ``_changes_leading_ones``.
     ``old``: the former shape of each value that has a new shape.
-    ``known``: the elements of results that are known before a run: few integers that depend only on constants
-    and shapes.
+    ``known``: the elements of results that are known before a run: at most MAX_KNOWN_ELEMENTS integers that
+    depend only on constants and shapes.
     ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
     such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
     ``done``: for each graph that was visited, the shapes of its inputs.
@@ -266,7 +266,7 @@ class _Resizer:
                 value.data = None
 
     def _compute(self, op: Op) -> None:
-        """Compute the results of ``op`` if they are few integers that depend only on constants and shapes."""
+        """Compute the results of ``op`` if they can be ``known`` (see the class); else do nothing."""
         if not op.pure or not all(_is_small(v) for v in op.results):
             return
         if not op.reads_data:

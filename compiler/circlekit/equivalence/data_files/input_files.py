@@ -50,7 +50,9 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 
     - GIVEN: for a file with one record, and for a folder that is one record
     - ``record_0``, ``record_1``, ...: for a file with several records
-    - for any other folder: the names of the files and folders in it; equal labels get ``_2``, ``_3``, ...
+    - for any other folder: made of the names of the files and folders in it, and of numbers of records, such
+      as ``c.d`` for ``c/d.npy`` and ``b.0`` for the first of several records in ``b.npy``; equal labels get
+      ``_2``, ``_3``, ...
 
     ``graph``: a graph of ``model``, by default the main graph.
     Raise FileError if something cannot be read, FormatError for a damaged file, and LimitError for too much

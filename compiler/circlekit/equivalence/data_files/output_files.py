@@ -70,8 +70,8 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
       with its label as the name.
 
     ``input_files`` can read all of these as inputs of a model.
-    Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
-    shape.
+    Raise FileError if something cannot be written, and ShapeError if outputs that have to be stacked differ
+    in shape.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):

@@ -95,8 +95,8 @@ class LayerErrors:
     """The errors of the results of the quantized model ``after`` that are also float32 results of ``before``.
 
     Results without an operator that computes them (see ``LayerError.op``) are left out.
-    ``layers``: the errors of each such result, in the order of ``after``.  ``names``: the names of all values
-    whose arrays ``add`` reads, from either model.
+    ``layers``: the errors of each remaining result, in the order of ``after``.  ``names``: the names of all
+    values whose arrays ``add`` reads, from either model.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -167,7 +167,7 @@ def unscaled(reference: Array, result: Array) -> Array:
     no error.  They are estimated by least squares from ``reference``, on elements that are finite in both.
     Return ``result`` itself if
 
-    - its rank is below 2,
+    - its rank is below 2, or it is empty,
     - all factors are near 1 (see MIN_RESCALING), or
     - dividing by the factors leaves a tenth or more of the squared difference from ``reference``.
     """

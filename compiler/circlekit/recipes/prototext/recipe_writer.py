@@ -51,8 +51,8 @@ def recipe_text(
     ``tree``: the table Model.  ``data``: the bytes of the file, for constants after the flatbuffer.
     ``fmt``: the format of the file, ``circle`` or ``tflite``.
     ``folder``: gets large constants as files; None: they are in the text, in base64.
-    ``resample``: replace large constants by random numbers of a normal distribution with the same mean and
-    standard deviation.
+    ``resample``: whether to replace large constants by random numbers of a normal distribution with the same
+    mean and standard deviation.
 
     Raise UnsupportedError for a model that recipes cannot express.
     """
