@@ -74,7 +74,7 @@ class _Folder:
         self.crossing = crossing_values(self.ops)
 
     def group(self, label: str, first: int, stop: int) -> Group:
-        """Return a group of the operators from ``first`` to ``stop`` - 1; divide it further if it is large."""
+        """Return a group of the operators from ``first`` to ``stop`` - 1; divide a large group further."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
         # a part is (label, first, stop); a method that does not suit these operators returns []
