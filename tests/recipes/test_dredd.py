@@ -277,7 +277,7 @@ def test_litert_must_run_the_tflite_result_of_what_it_ran(
 
 
 def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Path) -> None:
-    """remove_fakequant is meant to change values: where it does not match, values must stay equal."""
+    """remove_fakequant may change values.  If it changed nothing, the values must be equal."""
     result = run(tmp_path, "passes(remove_fakequant, fuse_mul_with_fullyconnected) order(FullyConnected)")
     assert (result.status, result.notes) == (PASSED, [])
     assert result.compared > 2

@@ -88,8 +88,8 @@ def test_layout(graph: Graph) -> None:
 def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> None:
     """Each box is pulled to the mean position of its readers.  The pulls of boxes that touch add up to 0.
 
-    The pulls of the first few of these boxes, from the left, never add up to a negative number: these boxes
-    would then move left, away from the others.
+    The pulls of the first few of these boxes, counted from the left, never add up to a negative number.  If
+    they did, these few boxes could move left, nearer to their readers.
     """
     graph = random_model(seed)[0].main
     drawing = draw(graph, fold(graph))

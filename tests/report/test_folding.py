@@ -93,7 +93,7 @@ def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
 
 @pytest.mark.parametrize("count", [MAX_SCOPES, MAX_SCOPES + 1, MAX_SCOPES + 3])
 def test_many_neighbors_are_joined(count: int) -> None:
-    """There are about as many groups as children in a group; a single child that is left over stays alone."""
+    """There are about as many groups as children in a group; a single child that is left stays alone."""
     group = fold(graph_of(KINDS[:MIN_BLOCK_OPERATORS] * count))
     labels = [child.label for child in group.children if isinstance(child, Group)]
     if count == MAX_SCOPES:

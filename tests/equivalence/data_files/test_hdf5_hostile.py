@@ -54,6 +54,7 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
     ),
     "group": (lambda file, folder: file["value"].create_group("0"), "/value/0 is not a dataset of numbers"),
 }
+"""For each kind of file: a function that fills it, and the error on reading it."""
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))

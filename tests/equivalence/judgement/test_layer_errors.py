@@ -17,7 +17,10 @@ from circlekit.ir.value import Array
 
 
 def error_of(form: str, *records: tuple[Array, Array], shape: str = "2,2") -> LayerError:
-    """Return the error of a RELU, quantized in ``form``, for pairs of a float and a quantized result."""
+    """Return the error of a RELU that is quantized in ``form``.
+
+    Each record is the float result of the RELU and its quantized result, as real numbers.
+    """
     before = parse(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Relu(%x) }}")
     after = parse(
         f"graph main(%x: f32[{shape}]) -> %y {{\n"
