@@ -79,7 +79,7 @@ def find_culprit(
     records: Records | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
-    """Return the first of ``passes`` that fails or wrongly changes what ``model`` computes; None without one.
+    """Return the first of ``passes`` that fails or wrongly changes what ``model`` computes, else None.
 
     Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how many
     models may be tested to find a smaller one.  ``settings``: values of the passes' options, by name.

@@ -23,13 +23,14 @@ from circlekit.ops.movement.slice import StridedSlice
 def undefined(model: Model) -> str | None:
     """Return why LiteRT leaves, or may leave, results of an operator of ``model`` undefined.
 
-    The first such operator is described; None if there is none.  If too little is known of an operator to
-    decide, its kind decides:
+    The first such operator is described; None if there is none.  Some shapes or constants may be unknown, so
+    that an operator cannot be judged.  Then its kind decides:
 
-    - its results may be undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
-      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 whose shapes have different unknowns
-    - its results count as defined: a RESIZE_BILINEAR with unknown sizes, an ATAN2 whose shapes have the same
-      unknowns
+    - The result counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
+      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 whose operands have unknown dimensions in
+      different places.
+    - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, an ATAN2 whose operands have unknown
+      dimensions in the same places.
 
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """

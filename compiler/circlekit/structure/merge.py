@@ -30,7 +30,7 @@ def merge(
     Raise ModelError if
 
     - ``models`` is empty, or the models form a cycle,
-    - two models compute outputs of the same name,
+    - two models have different outputs of the same name (an input that models share is the same value),
     - ``connect`` names an input or an output that no model has, or
     - ``outputs`` names an unknown value.
 
@@ -68,8 +68,8 @@ def _links(connect: object) -> dict[str, str]:
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
     """Return the models, each after the models from which it reads.
 
-    ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for two outputs of the same name, an
-    unknown output, and models that form a cycle.
+    ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for different outputs of the same
+    name, an unknown output, and models that form a cycle.
     """
     computed: dict[str, Model] = {}  # by the name of an output: the model that computes it
     passed: dict[str, Model] = {}  # by the name of an output: a model whose input it is, too

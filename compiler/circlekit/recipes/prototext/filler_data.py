@@ -45,8 +45,8 @@ EMPTY_STRING_BYTES = 64
 MAX_LISTED = 64
 """In a recipe that is written, a constant of at most this many elements is a list of its elements.
 
-Any other data of at most this number of bytes is written in base64.  Larger data is written to a file, or in
-base64 if there is no folder for files.
+A larger constant whose elements are all equal is one element.  Any other data of at most this number of bytes
+is written in base64.  Larger data is written to a file, or in base64 if there is no folder for files.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")

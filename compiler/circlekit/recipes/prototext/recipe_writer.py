@@ -168,7 +168,7 @@ class _RecipeWriter:
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
     def filler(self, tree: Tree, data: Array) -> Tree:
-        """Return a message Filler for a tensor with the bytes ``data``; tensors may share it."""
+        """Return a message Filler for a tensor with the bytes ``data``; tensors of a buffer may share it."""
         dtype = DType[tree.get("type", "FLOAT32")]
         elements: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
