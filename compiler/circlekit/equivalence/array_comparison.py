@@ -129,7 +129,7 @@ class Outcome:
 
     @property
     def excess(self) -> float:
-        """The largest difference divided by its tolerance; inf if the arrays cannot be compared."""
+        """The largest difference divided by its tolerance; 0 for empty arrays, inf if ``reason`` is given."""
         if self.reason:
             return math.inf
         if self.worst is None or self.worst.absolute == 0:

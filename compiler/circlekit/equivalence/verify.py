@@ -172,7 +172,7 @@ class Verifier:
     def check(self, model: Model, step: str) -> None:
         """Raise EquivalenceError, naming ``step``, if ``model`` does not run or differs from the reference.
 
-        The outputs of all runs and the interface are compared.
+        The interface and the outputs of all runs are compared, also the outputs of the graphs in ``others``.
         """
         self._check_interface(model, step)
         with _running_after(step):

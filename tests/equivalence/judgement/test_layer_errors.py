@@ -49,6 +49,8 @@ def test_an_element_is_clipped_if_it_lies_more_than_a_step_outside() -> None:
     assert (layer.clipped_count, layer.clipped) == (0, 0.0)
     assert layer.scale == 0.5
     assert error_of("quant(scale: 0.5)").clipped == 0
+    unbounded = array([np.inf, -np.inf], [np.nan, 0])
+    assert error_of("quant(scale: 0.5)", (unbounded, array([63.5, -64], [0, 0]))).clipped == 0.5
 
 
 def test_clipped_elements_of_a_per_channel_result_are_not_counted() -> None:

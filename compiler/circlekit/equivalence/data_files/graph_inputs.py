@@ -42,7 +42,8 @@ class GraphInputs:
         """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
 
         ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.  If there is one input and one array, the array may have any name.
+        ignored.  But if the names are numbers, a number without an input gives None.
+        If there is one input and one array, the array may have any name.
         ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}

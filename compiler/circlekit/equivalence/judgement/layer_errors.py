@@ -70,7 +70,7 @@ class LayerError:
     @property
     def clipped(self) -> float:
         """The share of elements that are clipped, from 0 to 1."""
-        return self.clipped_count / max(self.error.count, 1)
+        return self.clipped_count / max(self.error.count + self.error.skipped, 1)
 
     @property
     def added_share(self) -> float:
