@@ -270,6 +270,13 @@ def test_the_verdict_on_equal_models(shape: str, verdict: str) -> None:
     assert bool(found.outputs) == (shape == "2,3")
 
 
+def test_the_verdict_on_models_that_only_differ_in_their_interfaces() -> None:
+    text = "graph main(%x: f32[2]) -> {} {{ %y = Neg(%x)\n %z = Exp(%x) }}"
+    found = compare_values(circlekit.parse(text.format("%y, %z")), circlekit.parse(text.format("%y")))
+    assert found.verdict == "different: output 1 was %z: f32[2], is missing"
+    assert not found.is_equal
+
+
 def test_outputs_of_other_shapes_have_no_differences() -> None:
     text = "graph main(%x: f32[2,3]) -> %y, %z {{ %y = Neg(%x)\n %z = Reshape(%x, [{}]) }}"
     found = compare_values(circlekit.parse(text.format("6")), circlekit.parse(text.format("3,2")))

@@ -5,8 +5,8 @@ Cases come from one of these:
 
 - ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
   ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores rules;
-- ``*.tsv``: the first line is ``recipe<tab>passes``, each other line is a case, such as
-  ``RECIPE<tab>pass1,pass2``;
+- ``*.tsv``: the first line is ``recipe<tab>passes``; each further line is a case, such as
+  ``RECIPE<tab>pass1,pass2``, or begins with ``#``;
 - a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
 - a recipe: one case, or one case for each block of rules in it.
 
@@ -42,8 +42,8 @@ class Case:
     ``passes``: the names of the passes.  If the block of rules names passes, the passes of the block run
     instead; a list must then name the same passes, or none.
     ``format``: the format of the model after the passes; None: that of the recipe.
-    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or a list says
-    that rules are ignored.
+    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or they are
+    ignored.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
     ``place``: the position of the case in its list, as FILE:LINE:1; "" without a list.  If ``recipe`` is
     None, ``place`` is the whole error message: the position, then the reason.

@@ -34,7 +34,7 @@ class Partition:
 
     An output of a part and the inputs of later parts that read it have the same name.
     ``inputs``, ``outputs``: the names that the inputs and outputs of the divided model have in the parts, in
-    the order of the model.  An empty name of the model, and one that is not unique, becomes another name.
+    the order of the model.  A new name replaces an empty name, and a name that an earlier value has.
     """
 
     inputs: list[str]

@@ -68,7 +68,8 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     ``tag``, ``args``: the filler.  ``count``: the number of elements.  It is not checked for base64, and not
     for file if numpy lacks the dtype (int4).
     ``seed``: the seed for gaussian.  ``files``: reads a file beside the recipe.
-    Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
+    Raise ModelError for invalid arguments, LimitError if the data does not fit into memory, and the errors of
+    ``files``.
     """
     if tag not in FILLERS:
         near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
