@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction: how many models are tested, and that the result is as small as can be."""
+"""Reducing a model: the number of tests is limited, and the result is as small as possible."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_reduction_tests_no_more_than_it_may(tries: int) -> None:
 
 
 def test_no_choices_are_made_when_the_tries_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All choices of n operators have n^2 numbers together: too many for a model of 10^5 operators."""
+    """A list of all choices of n operators would hold n^2 numbers, too many for 10^5 operators."""
     made: list[int] = []
 
     def choices(items: list[int], parts: int) -> list[tuple[list[int], int]]:

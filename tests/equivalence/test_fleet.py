@@ -18,7 +18,7 @@ from circlekit.errors import UnsupportedError
 
 
 class Job(NamedTuple):
-    """A job that writes a file ``number.run`` into ``folder`` for each of its runs.
+    """A job that writes a file into ``folder`` for each of its runs: ``3.0`` for the first run of job 3.
 
     The first ``crashes`` runs kill their process; a later run takes ``seconds``.
     """

@@ -51,7 +51,7 @@ ALSO_FLOAT = "graph main(%x: f32[4]) -> %y { %y = Mul(%x, -1.0) }"
 
 
 def test_a_quantized_form_is_compared_as_real_numbers() -> None:
-    """Without records, on the seeded set ``normal`` only; else on each record."""
+    """Given records are the inputs.  Without records, the only inputs are the seeded set ``normal``."""
     before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)
     seeded = compare_models(Verifier(before), after)
     assert [outcome.inputs for outcome in seeded.outputs] == ["normal"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LiteRT leaves undefined, and the nearest form of each that it defines."""
+"""Operators whose results LiteRT leaves undefined, and similar operators with defined results."""
 
 from __future__ import annotations
 

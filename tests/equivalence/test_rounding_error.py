@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that amplifies rounding is given the slack that it itself shows, and no more than a limit."""
+"""A model that amplifies rounding gets a larger tolerance: as large as is measured, up to a limit."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ HALVES = """%v = Mul(%w, 0.3)
 
 
 def test_what_rounding_leaves_of_terms_that_cancel_is_excused() -> None:
-    """Zero before, about 1e-7 after, and the other way round."""
+    """In one model the terms cancel to 0, in the other to about 1e-7; each is compared with the other."""
     before, after = cancelling(SAME), cancelling(HALVES)
     assert not reference_runs(before)[0][0].outputs[0].any()
     left = float(np.abs(reference_runs(after)[0][0].outputs[0]).max())
@@ -145,7 +145,7 @@ def test_zeros_that_no_rounding_moves_are_exact() -> None:
 
 
 def test_only_elements_that_stay_finite_limit_what_is_excused() -> None:
-    """Only the elements 1 and 2 stay finite: the limit is half of the magnitude of the reference."""
+    """Only the pair 1 and 2 is finite in both arrays; the limit is half of the element of the reference."""
     reference, moved = np.array([1, 100], np.float32), np.array([2, np.inf], np.float32)
     assert excused(reference, moved, limit=0.5) == 0.5
     assert excused(moved[::-1], reference[::-1], limit=0.5) == 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded inputs: the same for ever, within what the model can take, at the edges of it."""
+"""Seeded inputs: equal on every run, valid for the model, and with the numbers where operators change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_dtype_and_shape_are_as_declared(dtype: DType, kind: str) -> None:
     assert (array.dtype, array.shape) == (dtype.numpy, (2, 5, 3))
 
 
-def test_the_values_are_the_same_for_ever() -> None:
+def test_the_values_are_equal_on_every_run() -> None:
     x, q = Value("x", DType.FLOAT32, (4,)), Value("q", DType.INT8, (4,))
     assert make_input(x, NORMAL).tolist() == [
         -0.7685699462890625, 0.2019195556640625, 0.2359466552734375, -0.1487274169921875,

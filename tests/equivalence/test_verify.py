@@ -95,7 +95,10 @@ def of_unknown_size(line: str) -> Model:
 
 @pytest.mark.parametrize("number", [1.0, 2.0])
 def test_unknown_dimensions_are_two_and_one(number: float) -> None:
-    """Two rows are added in place of one: with 1 for ``?``, the shape changes; with 2, unequal rows do."""
+    """Two rows are added in place of one.
+
+    If ``?`` is 1, the shape changes.  If ``?`` is 2, the values change unless the two rows are equal.
+    """
     plain, batched = (
         of_unknown_size(f"%y = Add(%x, {constant}) : f32[?,3]")
         for constant in ("[[1.0, 1.0, 1.0]]", f"[[1.0, 1.0, 1.0], [{number}, 1.0, 1.0]]")

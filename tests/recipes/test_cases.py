@@ -15,7 +15,7 @@ MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two recipes in ONE's layout of folders, one of them with rules, and a text with two blocks of rules."""
+    """Two recipes in ONE's layout of folders, the first with rules; a ``.ck`` recipe with two rule blocks."""
     for name in ("Relu_000", "Relu_001"):
         (tmp_path / "res" / name).mkdir(parents=True)
         (tmp_path / "res" / name / "test.recipe").write_text(MODEL)

@@ -118,7 +118,7 @@ def test_why_litert_does_not_run_the_result_is_recorded(
     result = run(tmp_path, rules)
     assert (result.litert, result.litert_refusal) == (1, "no FULLY_CONNECTED")
     assert result.notes == ["not run by LiteRT after: no FULLY_CONNECTED"]
-    result = run(tmp_path, rules)  # now it refuses the model before the passes, too
+    result = run(tmp_path, rules)  # now LiteRT refuses the model before the passes, too
     assert result.litert == 0
     assert result.notes[0] == "not run by LiteRT before: no FULLY_CONNECTED"
 
@@ -247,7 +247,7 @@ INT16_TCONV = """graph main(%x: i16[1,3,3,2] quant(scale: 0.5)) -> %y {
   %y = TransposeConv([1,3,3,2], %w, %x) {ACT} : i16[1,3,3,2] quant(scale: 2.0)
 }
 """
-"""LiteRT has no int16 filters; ONE's interpreter has, without an activation."""
+"""LiteRT has no int16 filters; ONE's interpreter has them, but only without an activation."""
 
 
 def test_model_of_one_that_litert_refuses_passes_with_a_note(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_litert_must_run_the_tflite_result_of_what_it_ran(
 
 
 def test_values_are_compared_unless_a_pass_changed_them_on_purpose(tmp_path: Path) -> None:
-    """remove_fakequant is meant to change values: where it does not match, values must stay equal."""
+    """remove_fakequant may change values.  If it changed nothing, the values must be equal."""
     result = run(tmp_path, "passes(remove_fakequant, fuse_mul_with_fullyconnected) order(FullyConnected)")
     assert (result.status, result.notes) == (PASSED, [])
     assert result.compared > 2

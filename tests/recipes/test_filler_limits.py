@@ -107,7 +107,10 @@ def test_a_filler_beyond_the_memory_limit_is_refused(tag: str) -> None:
 
 
 def test_the_memory_of_strings_is_limited() -> None:
-    """Empty strings that the filler does not list count, too; the offsets of each filler stay counted."""
+    """The memory includes the empty strings that the filler does not list.
+
+    In a ``counted_memory`` block, the offsets of each filler stay counted; its empty strings do not.
+    """
     with limited("3M"):
         # the count, 2**15 offsets and the end in int32, and the text "a"
         assert len(fill("explicit", ["a"], DType.STRING, 1 << 15)) == 4 * ((1 << 15) + 2) + 1

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def with_tree(path: Path, **tree: Any) -> ModelFile:
-    """Return the file at ``path``, with ``tree`` in place of what it decodes to."""
+    """Return the file at ``path``, with ``tree`` in place of the decoded table Model."""
     facts = ModelFile(path)
     facts.tree = tree
     return facts

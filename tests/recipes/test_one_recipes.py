@@ -183,7 +183,7 @@ class Comparison:
                     yield int(other.one("version", 1))
 
     def options(self, message: Message, options: Any) -> None:
-        """Assert every field that the recipe gives, and the default of each other field in DEFAULTS."""
+        """Assert every field that the recipe gives, and the default of fields in DEFAULTS that it lacks."""
         if options is None:
             return
         given = [value for name, value in message.fields if name.endswith("_options")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import circlekit.recipes.plugin  # noqa: F401  # pytester forgets what it imports, but numpy is imported only once
+import circlekit.recipes.plugin  # noqa: F401  # here, because pytester would import numpy a second time
 
 pytest_plugins = ["pytester"]
 
@@ -74,7 +74,6 @@ def test_without_litert(folder: Path) -> None:
 
 
 def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester: pytest.Pytester) -> None:
-    """Recipes without passes are run with the passes of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()
     (folder / "dead.ck").write_text(MODEL.replace("}", "  %u = Relu(%x)\n}") + "rules { total(2) }")

@@ -198,7 +198,7 @@ def test_truth_values_are_written_as_numbers() -> None:
 
 @pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4, DType.INT2])
 def test_packed_constants_survive_a_round_trip(dtype: DType) -> None:
-    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # one of them has data after its end
+    for data in (bytes([0x21, 0x0F]), bytes([0x21, 0xFF])):  # in the second, unused bits at the end are set
         count = 3 if dtype.bits == 4 else 6
         found = written(data, dtype, count)
         assert fill(found["tag"], found["arg"], dtype, count) == data

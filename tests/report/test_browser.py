@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a real browser: no errors, no requests, visible drawings, zoom, folding, keys, both schemes.
+"""The page in a real browser: no errors or requests; drawings, zoom, folding, keys, both color schemes.
 
 Needs Chromium (``apt-get install chromium``) and the extra ``browser``; skipped where one is absent.
 """

@@ -86,9 +86,10 @@ def test_layout(graph: Graph) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> None:
-    """Each box is pulled to the mean position of its readers.  Boxes that touch have pulls whose sum is 0.
+    """Each box is pulled to the mean position of its readers.  The pulls of boxes that touch add up to 0.
 
-    No sum from the left end is negative; else these boxes would move away from the others.
+    The pulls of the first few of these boxes, counted from the left, never add up to a negative number.  If
+    they did, these few boxes could move left, nearer to their readers.
     """
     graph = random_model(seed)[0].main
     drawing = draw(graph, fold(graph))
@@ -137,7 +138,7 @@ IRREGULAR = [["Abs", "Neg", "Relu", "Exp"][int(d)] for d in "0120310233211003201
 
 
 def test_values_that_cross_are_counted() -> None:
-    """%v0 is read by operators 1 and 3, so it crosses the places before 2 and 3 beside %v1 or %v2."""
+    """Operators 1 and 3 read %v0, so %v0 crosses the places before 2 and 3, as %v1 or %v2 does."""
     graph = chain(["Abs", "Neg", "Exp", "", "Relu"], skips=[3])
     assert crossing_values(graph.ops)[:5] == [0, 1, 2, 2, 1]
 

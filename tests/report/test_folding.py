@@ -93,7 +93,7 @@ def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
 
 @pytest.mark.parametrize("count", [MAX_SCOPES, MAX_SCOPES + 1, MAX_SCOPES + 3])
 def test_many_neighbors_are_joined(count: int) -> None:
-    """There are about as many groups as children in a group; a single child that is left over stays alone."""
+    """There are about as many groups as children in a group; a single child that is left stays alone."""
     group = fold(graph_of(KINDS[:MIN_BLOCK_OPERATORS] * count))
     labels = [child.label for child in group.children if isinstance(child, Group)]
     if count == MAX_SCOPES:
@@ -158,7 +158,7 @@ def test_a_block_has_at_most_max_block_operators(size: int, is_found: bool) -> N
 
 
 def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
-    """The blocks cover more than half of the scope b, but less than half of the operators before its end."""
+    """The blocks cover more than half of the scope b, but less than half of the graph."""
     draw = random.Random(10)
     kinds = [draw.choice(KINDS[4:]) for _ in range(20)] + KINDS[:4] * 6
     kinds += [draw.choice(KINDS[4:]) for _ in range(12)]
@@ -179,9 +179,10 @@ def test_blocks_are_found_inside_a_scope_that_is_not_the_first() -> None:
     [(0, 3, 4), (0, 4, 5), (0, 5, 6), (0, 6, 7), (0, 7, 4), (0, 8, 4), (2, 20, 3), (1, 20, 4)],
 )
 def test_a_stretch_has_half_to_twice_the_usual_length(source: int, reader: int, cut: int) -> None:
-    """The usual length is 40 / 10.  A cut at 3 to 7 where only one value crosses is taken, else that at 4.
+    """The usual length is 40 / 10.  The cut is the place from 3 to 7, nearest to 4, that one value crosses.
 
-    The operator ``reader`` reads the result of the operator ``source``: two values cross between these two.
+    The operator ``reader`` reads the result of the operator ``source``, so two values cross between these two
+    operators.  If two values cross all places from 3 to 7, the cut is at 4.
     """
     draw, lines = random.Random(11), ""
     for index in range(40):

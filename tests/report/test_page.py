@@ -205,7 +205,7 @@ def test_a_quantized_model_is_compared_as_real_numbers() -> None:
 
 
 def test_infinite_differences_are_valid_json() -> None:
-    """A pooling layer may pad with any value that never wins; then its padded operand differs by infinity."""
+    """Two models may pad the operand of a max-pooling with -inf and with 0.  The difference is infinite."""
     before = circlekit.parse(
         "graph main(%x: f32[2]) -> %y {\n%p = PadV2(%x, [[1, 1]], -inf)\n%y = Abs(%p)\n}"
     )

@@ -30,7 +30,7 @@ graph main(%x: f32[1,2,2,3]) -> %y {
   %y = Relu(%sum)
 }
 """
-"""48 and 16 MACs; x has 48 bytes, conv and scaled 64 each, sum and y 16 each."""
+"""The convolutions have 48 and 16 MACs.  %x has 48 bytes, %conv and %scaled 64 each, %sum and %y 16 each."""
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +195,9 @@ def test_control_characters_are_shown_as_escapes() -> None:
 
 @pytest.mark.parametrize(("scale", "is_good"), [(0.05, True), (1.0, False)])
 def test_a_quantized_form_is_good_from_20_decibels_on(scale: float, is_good: bool) -> None:
-    """A step rounds with the noise scale**2 / 12; the numbers have the mean square 0.76.
+    """Rounding has the mean squared error scale**2 / 12; the numbers have the mean square 0.76.
 
-    That is 10 * log10(12 * 0.76 / 0.05**2) = 35.6 dB, and 9.6 dB for the scale 1.
+    The ratio is 10 * log10(12 * 0.76 / 0.05**2) = 35.6 dB for the scale 0.05, and 9.6 dB for the scale 1.
     """
     form = f"i8[64] quant(scale: {scale}, zero_point: 0)"
     body = f"%r = Dequantize(%x) : f32[64]\n%n = Neg(%r)\n%y = Quantize(%n) : {form}"
@@ -268,6 +268,13 @@ def test_the_verdict_on_equal_models(shape: str, verdict: str) -> None:
     assert found.is_equal
     assert found.verdict.startswith(verdict)
     assert bool(found.outputs) == (shape == "2,3")
+
+
+def test_the_verdict_on_models_that_only_differ_in_their_interfaces() -> None:
+    text = "graph main(%x: f32[2]) -> {} {{ %y = Neg(%x)\n %z = Exp(%x) }}"
+    found = compare_values(circlekit.parse(text.format("%y, %z")), circlekit.parse(text.format("%y")))
+    assert found.verdict == "different: output 1 was %z: f32[2], is missing"
+    assert not found.is_equal
 
 
 def test_outputs_of_other_shapes_have_no_differences() -> None:

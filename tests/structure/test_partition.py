@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition: ONE's own rows, parts that compute what the whole does, files, and what is refused."""
+"""Partition: numbers of parts as in ONE's tests, equal values, files, and what is refused."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_real_models_at_random(name: str, shared: Path) -> None:
 
 
 def test_fewest_parts_may_begin_with_the_smaller_group() -> None:
-    """npu, then cpu; a greedy choice would begin with the two operators that cpu can run."""
+    """The parts are npu, then cpu.  A greedy choice would begin with the two operators that cpu can run."""
     model = circlekit.parse("""
         graph main(%x: f32[2]) -> %a, %b, %d {
           %a = Relu(%x) : f32[2]
@@ -120,7 +120,7 @@ def test_fewest_parts_may_begin_with_the_smaller_group() -> None:
 def test_parts_alone_round_as_the_whole_does(shared: Path) -> None:
     """LiteRT's reference kernels lack DEPTH_TO_SPACE of int8: the whole model runs on optimized kernels.
 
-    The parts without this operator must do so, too, when each is run alone.
+    The parts without this operator must use optimized kernels, too, when each is run alone.
     """
     model = circlekit.load(shared / "models/tensorflow/espcn.int8.tflite")
     divided = circlekit.partition(model, table_of({"DEPTH_TO_SPACE": "npu"}))
@@ -368,7 +368,10 @@ def test_wrong_part_files(
 
 @pytest.mark.parametrize(("backend", "count"), [("npu", 2), ("cpu", 1)])
 def test_an_operator_that_reads_an_input_begins_a_part_of_another_backend(backend: str, count: int) -> None:
-    """ONE's rule: %b reads %x, and so does not join %a, unless the backend is the default."""
+    """By ONE's rule, %b does not join the part of %a, because %b reads the input %x.
+
+    It joins if the backend is the default, cpu.
+    """
     text = "graph main(%x: f32[2]) -> %y {\n%a = Relu(%x)\n%b = Add(%a, %x)\n%y = Neg(%b)\n}"
     table = table_of(dict.fromkeys(("RELU", "ADD", "NEG"), backend))
     divided = circlekit.partition(circlekit.parse(text), table)
@@ -419,7 +422,7 @@ def test_a_backend_needs_a_name_and_a_name_a_backend(
 
 
 def test_values_between_parts_have_names_of_their_own() -> None:
-    """Numbers begin at 1, and a name that another value of the graph has is not taken."""
+    """The second %a becomes %a_2, because %a_1 is the name of another value.  An empty name is replaced."""
     graph = circlekit.parse("graph main(%x: f32[2], %u: f32[2], %v: f32[2], %w: f32[2]) -> %x {\n}").main
     for value, name in zip(graph.inputs, ("a", "a", "", "a_1"), strict=True):
         value.name = name

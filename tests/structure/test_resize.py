@@ -134,7 +134,7 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
 
 @pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
 def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
-    """The new shape is the first two of 2 * ``repeats`` integers, which may be too many."""
+    """The new shape is the first two of 2 * ``repeats`` integers; more than the limit are not computed."""
     repeats = MAX_KNOWN_ELEMENTS // 2 + more
     text = f"""
         graph main(%x: f32[2,3]) -> %y {{
@@ -147,7 +147,7 @@ def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | 
 
 
 def test_shapes_with_several_unknown_sizes_keep_the_rank() -> None:
-    """Two sizes of -1 are no shape that a RESHAPE accepts."""
+    """A RESHAPE accepts at most one -1 in its new shape."""
     text = """
         graph main(%x: f32[2,3,4]) -> %y {
           %s = Shape(%x) {out_type: i32} : i32[3]

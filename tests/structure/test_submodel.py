@@ -108,7 +108,8 @@ def test_numbers_of_operators() -> None:
     for text in ("a,b", "0.1", "0--1", "-1", "2-1", "", "9" * 5000):
         with pytest.raises(ModelError):
             parse_ids(text)
-    with pytest.raises(ModelError, match="from 0 to 4, got 5"):  # not a list of all numbers, in 800 GB
+    # the range is not made into a list of all its numbers, which would take 800 GB
+    with pytest.raises(ModelError, match="from 0 to 4, got 5"):
         circlekit.select(circlekit.parse(NET), parse_ids("0-99999999999"))
 
 
@@ -138,7 +139,7 @@ def test_an_extracted_input_replaces_one_result_of_an_operator_that_is_needed() 
 
 
 def test_a_text_is_one_name() -> None:
-    """It is not a list of its letters."""
+    """A str is not taken for a list of its letters."""
     model = circlekit.parse(NET.replace("%b", "%first"))
     assert len(circlekit.select(model, names="first").main) == 1
     assert len(circlekit.extract(model, "first", "y").main) == 3

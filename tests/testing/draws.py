@@ -33,5 +33,5 @@ def parameter(m: ModelBuilder, name: str) -> set[Any]:
 
 
 def decide(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch, *probabilities: float) -> None:
-    """Make exactly the events of these probabilities happen."""
+    """Make exactly the random events happen that have one of these probabilities."""
     monkeypatch.setattr(m, "chance", lambda probability: probability in probabilities)

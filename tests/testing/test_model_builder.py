@@ -17,7 +17,7 @@ SHAPE = (2, 3)
 
 
 def builder(*shapes: Shape) -> ModelBuilder:
-    """Return a builder with inputs of these shapes; an unknown dimension has 3 elements."""
+    """Return a builder with inputs of these shapes; an unknown dimension is 3 in the example data."""
     inputs = [Value(f"x{number}", f32, shape) for number, shape in enumerate(shapes)]
     arrays: list[Array] = [np.ones([d or 3 for d in shape], np.float32) for shape in shapes]
     return ModelBuilder(Graph("main", inputs), arrays, np.random.default_rng(5))

@@ -73,7 +73,10 @@ def test_depth_multipliers_follow_from_the_filter(m: ModelBuilder) -> None:
 def test_windows_of_transposed_convolutions(
     padding: Padding, strides: tuple[int, int], m: ModelBuilder
 ) -> None:
-    """A size of the result gives the strides and padding that make it in LiteRT, or {} if there are none."""
+    """LiteRT computes the stored size from the strides and the padding that are found.
+
+    If there are no such strides and padding, the result is {}.
+    """
     (x,) = m.graph.inputs  # of 3 rows and 4 columns
     w = Value.constant("w", np.zeros((5, 6, 7, 6), np.float32))
     bias = Value.constant("b", np.zeros(5, np.float32))

@@ -132,7 +132,10 @@ def test_indices_of_small_shapes(m: ModelBuilder) -> None:
 
 
 def test_sizes_of_results(m: ModelBuilder) -> None:
-    """Data of 3 x 4, a filter of 3 x 2, strides s from 1 to 3: SAME 3 s, 4 s; VALID 2 s + 3, 3 s + 2."""
+    """The data are 3 x 4, the filter is 3 x 2, the strides s are 1 to 3.
+
+    With SAME, the result is 3 s x 4 s; with VALID, it is (2 s + 3) x (3 s + 2).
+    """
     (x,) = m.graph.inputs
     w = Value.constant("w", np.zeros((5, 3, 2, 6), np.float32))
     chosen: dict[str, Value | None] = {"filter": w, "input": x, "bias": None}
@@ -144,7 +147,7 @@ def test_sizes_of_results(m: ModelBuilder) -> None:
 
 
 def test_sizes_of_results_without_a_filter(m: ModelBuilder) -> None:
-    """As with a filter of 1 x 1: SAME 3 s, 4 s; VALID 2 s + 1, 3 s + 1."""
+    """The filter counts as 1 x 1.  SAME gives 3 s x 4 s; VALID gives (2 s + 1) x (3 s + 1)."""
     (x,) = m.graph.inputs
     found = drawn(lambda: proposal(m, REGISTRY["TRANSPOSE_CONV"], "output_shape", x, {}, i32))
     same, valid = product((3, 6, 9), (4, 8, 12)), product((3, 5, 7), (4, 7, 10))

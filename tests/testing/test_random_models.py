@@ -89,11 +89,15 @@ def instances(
 ) -> list[list[Any]]:
     """Make ``count`` instances of ``picture``; return the operators of each that is not rejected.
 
-    Exactly the events of ``probabilities`` happen: 0.9 takes an operand from the pool, 0.6 the newest value
-    that fits, 0.5 one of the shape of the first operand.  0.5 also leaves out an optional operand.  0.29 lets
-    one operator differ from the picture.  0.3 swaps the operands of that operator if it is commutative, and
-    gives a number a shape such as [1,1].
-    0.15 chooses another dtype than f32.  0.1 fills a constant with one number.
+    Exactly the events of ``probabilities`` happen:
+
+    - 0.9: an operand is from the pool; with 0.6, the newest that fits; with 0.5, one with the shape of the
+      first operand
+    - 0.5: an optional operand is left out
+    - 0.29: one operator differs from the picture
+    - 0.3: the operands of this operator are swapped if it is commutative; a number has a shape such as [1,1]
+    - 0.15: the dtype is not f32
+    - 0.1: a constant is filled with one number
     """
     parsed = parse_picture(picture, "test")
     monkeypatch.setattr(random_models, "MUTATION_PROBABILITY", 0.29)  # 0.3 decides other events, too

@@ -14,9 +14,9 @@ from circlekit.ir.value import Array, format_shape
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
 """The tolerated difference of float results, divided by the largest magnitude in the reference.
 
-A rewrite may reorder sums, or move a factor from the data into the weights.  The error of an element is
-then some units in the last place of the largest term, and not of the element itself.  So an element is not
-compared relative to itself.  Integers and bools must be equal.
+A rewrite may reorder sums, or move a factor from the data into the weights.  The error of a sum is then some
+units in the last place of its largest term, even if the sum itself is small.  So the difference of an element
+is not divided by the element.  Integers and bools must be equal.
 """
 
 
@@ -55,10 +55,11 @@ class Similarity:
     """How similar two arrays are as a whole.
 
     ``cosine``: the cosine of the angle between the arrays as vectors; None if the product of their lengths is
-    0 or not finite.  ``psnr``: the range of the reference (largest minus smallest element) divided by the
-    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if the range
-    or a square is too large for float64, None if all elements of the reference are equal.  ``magnitude``: the
-    largest absolute value of the reference.
+    0 or not finite.
+    ``psnr``: the range of the reference (largest minus smallest element) divided by the root of the mean
+    squared difference, in dB.  None: all elements of the reference are equal.  inf: there is no difference.
+    -inf: the range or a square is too large for float64.
+    ``magnitude``: the largest absolute value of the reference.
     """
 
     cosine: float | None
@@ -97,8 +98,8 @@ def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
     """Return ``factor`` * log10(``signal`` / ``noise``).
 
     ``factor``: 10 if signal and noise are sums of squares, 20 if they are magnitudes.  Both are at least 0.
-    Return None if ``signal`` is 0, inf if only ``noise`` is 0, -inf if one of them is inf, because it was too
-    large for float64.
+    Return None if ``signal`` is 0, and inf if only ``noise`` is 0.  Otherwise, return -inf if one of them is
+    inf, because it was too large for float64.
     """
     if not signal or not noise:
         return math.inf if signal else None
@@ -128,7 +129,7 @@ class Outcome:
 
     @property
     def excess(self) -> float:
-        """The largest difference divided by its tolerance; inf if the arrays cannot be compared."""
+        """The largest difference divided by its tolerance; 0 for empty arrays, inf if ``reason`` is given."""
         if self.reason:
             return math.inf
         if self.worst is None or self.worst.absolute == 0:
@@ -207,9 +208,9 @@ def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
 def allowed_difference(reference: Array, fraction: float | None = None) -> float:
     """Return the absolute difference from ``reference`` that rounding explains.
 
-    It is 0 if the elements are neither float nor complex, else at least the smallest normal number.
-    ``fraction``: the difference divided by the largest magnitude in ``reference``; by default the TOLERANCE
-    of the dtype.  If it is 0, the result is 0.
+    It is ``fraction`` times the largest magnitude in ``reference``, but at least the smallest normal number.
+    It is 0 if ``fraction`` is 0, and for elements that are neither float nor complex.
+    ``fraction``: by default the TOLERANCE of the dtype.
     """
     if fraction is None:
         fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)

@@ -34,8 +34,8 @@ class Step:
     ``run``: a function that runs the step on a copy of a model, and returns the copy.  The budget counts the
     rewrites and limits their number; None: they are neither counted nor limited.  The legalization ignores
     the budget.
-    ``verify``: a function that raises EquivalenceError if the model after the step is wrong.  The verifier
-    has the model before the step as the reference; the text is ``name``.
+    ``verify``: a function that raises EquivalenceError if the model after the step is wrong.  Its arguments
+    are a verifier whose reference is the model before the step, the model after the step, and ``name``.
     """
 
     name: str
@@ -79,7 +79,7 @@ def find_culprit(
     records: Records | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
-    """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
+    """Return the first of ``passes`` that fails or wrongly changes what ``model`` computes, else None.
 
     Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how many
     models may be tested to find a smaller one.  ``settings``: values of the passes' options, by name.
@@ -141,9 +141,11 @@ def _fault(
 ) -> tuple[str, str] | None:
     """Return (kind, description) of the fault that ``step`` causes in ``model``; None if it causes none.
 
-    The kind is ``raises TYPE`` if ``step`` raises an exception of that type, ``invalid`` if the new model
-    breaks a rule of the verifier, ``values`` if it fails in a run, or if outputs or interface differ and the
-    step is not meant to change them.
+    The kinds are:
+
+    - ``raises TYPE``: ``step`` raises an exception of that type
+    - ``invalid``: the new model breaks a rule of ``ir.verifier``
+    - ``values``: the new model fails in a run, or its outputs or interface changed by mistake
     """
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
@@ -209,7 +211,7 @@ def _narrow(step: Step, model: Model, sentence: str, tries: int, records: Record
         fault = _fault(step, candidate, records=records)
         return fault is not None and fault[0] == kind
 
-    # the model before the first wrong rewrite is nearer to the fault, if the step still fails on it
+    # if the step fails in the same way on the model before the first wrong rewrite, begin with that model
     start = before_rewrite if before_rewrite is not None and shows(before_rewrite) else model
     culprit.model = reduce_model(start, shows, tries)
     return culprit

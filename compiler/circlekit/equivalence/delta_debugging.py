@@ -44,8 +44,8 @@ If it raises a CirclekitError, that counts as False; but a FileError ends the re
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
     """Reduce ``model``, for which ``shows`` must be true, until no step of the reduction makes it smaller.
 
-    Return the smallest model for which ``shows`` is true; ``model`` itself is not changed.
-    ``tries``: the largest number of tests; after them, return the smallest model so far.
+    Return the smallest model found for which ``shows`` is true; ``model`` itself is not changed.
+    ``tries``: the largest number of tests; after these, the reduction ends.
     Raise FileError if ``shows`` raises it, because the test itself cannot run.
     """
     return _Reducer(model, shows, tries).run()
@@ -169,13 +169,13 @@ class _Reducer:
     def shrink_sizes(self) -> bool:
         """Replace each size by the least of 1, 2, 3 and its half for which the fault remains.
 
-        All dimensions of the same size change together.  Each new size is tried twice: the old size is first
-        replaced in constants and attributes that may hold shapes, too, and then only in dimensions.
+        All dimensions of the same size change together.  Each new size is tried twice: it first also replaces
+        the old size in constants and attributes that may hold shapes, and then only in dimensions.
         """
         changed = False
         for old in reduction_steps.sizes(self.model):
             smaller = sorted(new for new in {1, 2, 3, old // 2} if 0 < new < old)
-            # (new size, whether to replace the old size in what may hold shapes, too)
+            # (new size, whether it also replaces the old size in constants and attributes)
             choices = [(new, numbers) for new in smaller for numbers in (True, False)]
             changed |= any(
                 self.attempt(reduction_steps.with_size, self.model, old, *choice) for choice in choices
@@ -202,7 +202,7 @@ def _choices(items: list[int], parts: int) -> Iterator[tuple[list[int], int]]:
     """
     bounds = list(pairwise(len(items) * part // parts for part in range(parts + 1)))
     yield from ((items[a:b], 2) for a, b in bounds)
-    if parts > 2:  # of two parts, the rest without one is the other, which is tried already
+    if parts > 2:  # with two parts, all items without one part are the other part, which is tried already
         yield from ((items[:a] + items[b:], parts - 1) for a, b in bounds)
 
 

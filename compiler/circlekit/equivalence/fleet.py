@@ -81,7 +81,7 @@ def run_jobs(
 
 
 def usable_processors() -> int:
-    """Return how many processors this process may use; 1 if it cannot fork, because it then runs all jobs."""
+    """Return how many processors jobs may use; 1 if this process cannot fork, and so runs all jobs itself."""
     if "fork" not in get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -100,7 +100,7 @@ def _in_processes(
         return loss.job, None, str(loss)
 
     waiting = list(range(len(jobs)))
-    for attempt in range(retries + 1):  # each attempt runs the jobs that were lost in the one before
+    for attempt in range(retries + 1):  # an attempt runs the jobs that were lost in the attempt before
         # no time limit; each process holds two jobs, so that it need not wait for the next one
         workers = Workers(run, report, seconds=math.inf, ahead=2)
         again = []

@@ -26,11 +26,11 @@ Results = Mapping[str, Array]
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
     """Compare ``after`` with the reference model of ``verifier``: the main graphs, then ``verifier.others``.
 
-    The outputs of a graph are compared as ``Verifier.compare`` does.  But if an input or output of the graph
-    has different dtypes in the two models, as in a float model and its quantized form, the outputs are
-    compared as real numbers.  If the inputs are seeded, only the first set, ``normal``, is then used, because
-    the other sets exceed the range of most quantized inputs.  Raise LimitError if the outputs do not fit into
-    memory, or another CirclekitError if ``after`` cannot be run.
+    The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
+    output of the graph has different dtypes in the two models, as in a float model and its quantized form,
+    the outputs are compared as real numbers.  In this case, only the first set of seeded inputs, ``normal``,
+    is used, because the other sets exceed the range of most quantized inputs.
+    Raise LimitError if the outputs do not fit into memory, or another CirclekitError if ``after`` cannot run.
     """
     result, is_real = Comparison(notes=[*verifier.notes]), False
     for each, model in [(verifier, after), *verifier.pairs(after)]:

@@ -125,7 +125,7 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
     ``interpreter``: a LiteRT interpreter that has not run yet.
     """
     outputs = []
-    # an allocation resets the variables, so after the first run only a changed shape causes one
+    # an allocation resets the variables, so after the first run, only a changed shape makes one necessary
     needs_allocation = True
     for inputs in steps:
         details = interpreter.get_input_details()

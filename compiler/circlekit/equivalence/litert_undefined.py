@@ -21,11 +21,17 @@ from circlekit.ops.movement.slice import StridedSlice
 
 
 def undefined(model: Model) -> str | None:
-    """Return why results of the first such operator are, or may be, undefined; None if there is none.
+    """Return why LiteRT leaves, or may leave, results of an operator of ``model`` undefined.
 
-    Some operators also count if too little is known of them to decide: a STRIDED_SLICE, a hybrid
-    DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 of which only one shape is unknown.  Others
-    do not: a RESIZE_BILINEAR with unknown sizes, an ATAN2 with shapes unknown in the same dimensions.
+    The first such operator is described; None if there is none.  Some shapes or constants may be unknown, so
+    that an operator cannot be judged.  Then its kind decides:
+
+    - The result counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
+      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 whose operands have unknown dimensions in
+      different places.
+    - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, an ATAN2 whose operands have unknown
+      dimensions in the same places.
+
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
     return next((found for op in model.ops() if (found := _undefined(op)) is not None), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a comparison of two models; compare their outputs and interfaces."""
+"""Compare the outputs and interfaces of two models.  ``Comparison`` is the result of such a comparison."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The word ``different``, or ``equal`` with the difference of the output ``worst``."""
+        """``different``, or a text such as ``equal within 0.25, allowed 1``, about the output ``worst``."""
         if not self.equal:
             return "different"
         worst = self.worst.worst if self.worst is not None else None
@@ -70,7 +70,7 @@ def _describe(value: Value) -> str:
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """Return a sentence for each place that only one interface has, or whose descriptions differ.
+    """Return a sentence for each place, such as ``input 0``, at which the interfaces differ.
 
     A shape [] may become any other shape, because a file stores [] for an unknown rank too.
     """
@@ -89,10 +89,11 @@ def compare_outputs(
     after: Mapping[str, Array],
     noise: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
-    """Return an outcome for each output that both runs have, by name.
+    """Return an outcome for each output of the run ``before`` that the run ``after`` has, too.
 
-    ``inputs``: the name of the set of inputs of the runs.  ``noise``: by output, an absolute difference that
-    is tolerated even if ``allowed_difference`` is smaller.
+    ``before``, ``after``: the arrays of the outputs, by name.  ``inputs``: the name of the set of inputs of
+    the runs.  ``noise``: by output, an absolute difference that is tolerated even if ``allowed_difference``
+    is smaller.
     """
     outcomes = []
     for name in (name for name in before if name in after):
@@ -102,7 +103,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for each output that has no finite element other than 0, in all ``runs``.
+    """Return a sentence for each output that is empty, or has only 0, NaN and infinities, in all ``runs``.
 
     ``runs``: for each run, one array per output of ``graph``.
     """

@@ -92,6 +92,6 @@ def run_keeping(
 def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Run ``model``; return those inputs and results of operators of the main graph that ``names`` has."""
+    """Run ``model``; return the inputs and results of operators of the main graph whose names are given."""
     expect_runs(model, 1)
     return run_keeping(model, inputs, kernels, names)[1]

@@ -16,8 +16,8 @@ from circlekit.ops.quantized_values import is_quantized, per_tensor_quantization
 def real_numbers(value: Value, array: Array) -> Array:
     """Return as float64 the real numbers that ``array`` stands for; ``array`` has the elements of ``value``.
 
-    Elements are dequantized if ``value`` has an integer dtype and one scale, and only converted to float64
-    otherwise.  Complex numbers and strings are returned unchanged.
+    Elements are dequantized if ``value`` has an integer dtype and one scale; otherwise, they are only
+    converted to float64.  Complex numbers and strings are returned unchanged.
     """
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
@@ -29,9 +29,10 @@ def real_numbers(value: Value, array: Array) -> Array:
 def stored_numbers(value: Value, numbers: Array) -> Array:
     """Return ``numbers`` as elements of ``value``, in its dtype.
 
-    If ``value`` has an integer dtype and one scale, the numbers are quantized: divided, and rounded to
-    nearest.  Any other integer dtype cuts off fractions.  A number beyond the range of an integer dtype
-    becomes the nearest limit, NaN the highest.  The dtype must be one that numpy has.
+    If ``value`` has an integer dtype and one scale, the numbers are quantized, that is, divided by the scale,
+    rounded to nearest, and moved by the zero point.  With any other integer dtype, fractions are cut off.  A
+    number beyond the range of an integer dtype becomes the nearest limit; NaN becomes the highest.  The dtype
+    must be one that numpy has.
     """
     form, dtype = per_tensor_quantization(value), value.dtype.numpy
     if form is not None and is_quantized(value):

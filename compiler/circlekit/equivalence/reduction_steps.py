@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copy a model with fewer operators, smaller sizes or simpler constants: the steps of ``circlekit reduce``.
 
-A function that reduces a model returns a new one and does not change its argument.  It takes graphs,
-operators and outputs by their indices.  The new model may be invalid; the caller verifies it.  A function
-that infers shapes again raises ShapeError if operands do not fit.
+A function that reduces a model returns a new model and does not change its argument.  The arguments name
+graphs, operators and outputs by their indices.  The new model may be invalid; the caller verifies it.  A
+function that infers shapes again raises ShapeError if operands do not fit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
     """Return a copy in which the operators of a called graph replace ``op``, the operator that calls it.
 
     ``callee``: the index of the called graph among the graphs that ``op`` calls.  The last operands of ``op``
-    take the place of the inputs of the called graph, because IF has its condition before them.
+    take the place of the inputs of the called graph; the first operand of IF is its condition.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -88,9 +88,9 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 def without_op(model: Model, graph: int, op: int) -> Model:
     """Return a copy without one operator.
 
-    Each result of the operator that is used or is an output is replaced by a value of the same dtype and
-    shape: an operand of the operator, a graph input, or zeros (not for a graph output).  Raise ModelError if
-    there is no such value, for example because the shape is unknown.
+    A result that is used or is an output of the graph is replaced by a value of the same dtype and shape: an
+    operand of the operator or an input of the graph, else zeros.  Zeros do not replace an output.  Raise
+    ModelError if there is no such value, for example because the shape is unknown.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -114,7 +114,7 @@ def with_ops(model: Model, keep: Sequence[int]) -> Model:
     """Return a copy with only the operators ``keep`` of the main graph.
 
     The inputs of the copy are the values, other than constants and variables, that these operators use but do
-    not produce.  Its outputs are those results of these operators that were outputs or have no use now.
+    not produce.  Its outputs are the results of these operators that were outputs, or that now have no use.
     """
     copy = clone(model)
     graph = copy.main

@@ -3,8 +3,8 @@
 
 A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the last
 place.  A deep model can amplify this error beyond any fixed tolerance.  So if outputs differ by more than the
-usual tolerance, the model is run once more with each float constant moved by one unit in the last place
-(``rounding_error``).
+usual tolerance, ``rounding_error`` measures what rounding can change: it runs the reference model once more,
+with each float constant moved by one unit in the last place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 
 SIZE_ONE = "size_1"
-"""The label of the run on normal inputs whose unknown dimensions are 1; other sets have 2."""
+"""The label of the additional run on normal inputs, in which unknown dimensions are 1."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -69,11 +69,11 @@ def reference_runs(
 ) -> tuple[list[Run], list[str]]:
     """Run ``model`` on ``records``, or on seeded inputs; return the runs, and notes on inputs that failed.
 
-    Seeded inputs are normal, boundary and zero sets, with 2 for unknown dimensions or, if that fails, 1.  If
-    it does not fail, one more run has normal inputs with 1 (SIZE_ONE).
-    ``kernels``, ``pair``: see ``Verifier``.  Raise UnsupportedError if an operator has no kernel, and the
-    error of the run if it fails on normal inputs or on a record.  Other seeded sets on which the run fails
-    are left out.
+    Seeded inputs are normal, boundary and zero sets.  Their unknown dimensions are 2, or 1 if the run with 2
+    fails.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1 (SIZE_ONE).
+    ``kernels``, ``pair``: see ``Verifier``.
+    Raise UnsupportedError if an operator has no kernel, and the error of the run if it fails on the set of
+    normal inputs or on a record.  Any other run on seeded inputs that fails is left out.
     """
     kernels = select_kernels(model, kernels)
     if records is not None:
@@ -138,10 +138,12 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     """Return the absolute change that rounding may make in each output of ``run``; 0 for a non-float output.
 
     To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
-    unit in the last place.  ``limit``: the largest difference to return, divided by the largest magnitude of
-    the output.  If an output may be only what is left of larger terms that cancel (``is_cancelled``), its
-    magnitude is no measure for errors.  Then ``model`` is run again with the float32 results of its operators
-    moved too, and ``cancellation_limit`` is the limit for that output.
+    unit in the last place.  ``limit``: the largest change to return, divided by the largest magnitude of the
+    output.
+
+    A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude is then
+    no measure for its error.  For such outputs, ``model`` is run again with the float32 results of its
+    operators moved, too, and the limit is ``cancellation_limit``.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

@@ -3,8 +3,8 @@
 
 To measure that, the float constants of the model are moved by one unit in the last place, and the model runs
 again on the same inputs (``with_moved_constants``).  An output may be the small sum of large terms that
-cancel.  Then its error is relative to these terms, so the float32 results of operators are moved, too
-(``with_moved_results``).
+cancel.  Its rounding error is then in proportion to these terms, so the float32 results of operators are
+moved, too (``with_moved_results``).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def tolerated_error(reference: Array, moved: Array) -> float:
 
 
 # -- outputs whose terms cancel ------------------------------------------------------------------
-# If large terms sum to a small output, the rounding error is relative to the terms, not to the output.
+# If large terms sum to a small output, its rounding error is in proportion to the terms, not to the output.
 
 
 def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:

@@ -68,7 +68,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
 
 
 def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
-    """Send each item of ``work`` as the tuple (item,), then None or the exception that ``work`` raised."""
+    """Send each item of ``work`` as the tuple (item,); at the end, send None or the Exception of ``work``."""
     faulthandler.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # no stderr: libraries also print the errors that they raise
     end = None
@@ -116,9 +116,9 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
     """Call ``items`` in a forked process with limits of memory and time, and yield its items.
 
     On a system that cannot fork, ``items`` is called in this process, without limits.
-    ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the CirclekitErrors of
-    ``items``, LimitError if the process needs too much memory or the system kills it, FormatError if it
-    crashes or takes too long.
+    ``what``: the name of the file, for messages.  ``size``: its size in bytes.
+    Raise the CirclekitErrors of ``items``.  Raise LimitError if the process needs too much memory or the
+    system kills it, and FormatError if it crashes or takes too long.
     """
 
     def limited_items() -> Iterator[Item]:
@@ -147,8 +147,8 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 def _limit_memory(size: int) -> None:
     """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take.
 
-    The memory is limited only where /proc says how much is in use; a stricter limit stays.  The soft limit of
-    the processor time is replaced, also if it is stricter; the hard limit stays.
+    The memory is limited only where /proc says how much is in use; an earlier, stricter limit stays.  The
+    soft limit of the processor time is replaced, even if it is stricter; the hard limit stays.
     """
     import resource  # does not exist on every system
 

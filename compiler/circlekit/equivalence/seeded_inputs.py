@@ -2,13 +2,13 @@
 """Make seeded inputs for a graph (normal, boundary and zero), and give seeds to random operators.
 
 The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
-They are the same on every machine.  Other inputs matter only for boundary sets: the smallest float input
-determines how many of them there are (``input_sets``), and the elements depend on that number.
+They are the same on every machine.  Other inputs matter only for boundary sets: the elements depend on the
+number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  No other property of an operator survives every rewrite, so
-none can give each operator a seed of its own.  Therefore all random operators without a seed get the same
-seed here.
+name, for example when it inlines a branch of IF.  Because no property of an operator survives every rewrite,
+operators cannot have different seeds that stay the same.  So all random operators without a seed get one seed
+here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 SMALL_MODEL_ELEMENTS = 1024
 """If all float inputs together have at most this many elements, each of them gets all numbers of EDGES.
 
-There are then as many boundary sets as the smallest float input needs for that; otherwise there is one.
+There are then as many boundary sets as the smallest float input needs to get them all.  For larger float
+inputs, and without float inputs, there is one boundary set.
 """
 
 
@@ -77,9 +78,9 @@ def input_sets(graph: Graph) -> list[InputSet]:
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
     """Return one array for each input of ``graph``.
 
-    ``which``: the input set.  ``unknown``: the size that stands for unknown dimensions.  Raise
-    UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, LimitError for an
-    input that exceeds the memory limit.
+    ``which``: the input set.  ``unknown``: the size that stands for unknown dimensions.
+    Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
+    for an input that exceeds the memory limit.
     """
     bounds = index_bounds(graph)
     return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
@@ -88,8 +89,8 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index, see ``_range``; a zero point, which boundary and zero sets
-    contain, is clipped to it.
+    ``bound``: the size that the integers index, see ``_range``.  Boundary and zero sets contain the zero
+    point, clipped to that range.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
@@ -124,7 +125,7 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
     """Return the elements of an input in the boundary set ``which``.
 
     ``edges`` is repeated to the length of all boundary sets together, shuffled, and divided among the sets.
-    With 4 elements and 4 sets, for example, each of the 16 EDGES is in exactly one set.
+    For an input of 4 floats and 4 sets, for example, each of the 16 EDGES is in exactly one set.
     """
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
@@ -161,15 +162,15 @@ def index_bounds(graph: Graph) -> dict[int, int]:
     """Return {``id`` of an input: the smallest size that its integers index} for inputs that are indices.
 
     The input may be an index operand itself, or integer operators (Cast, Reshape, arithmetic) may compute the
-    index operand from it.  It is assumed that these operators keep indices below the bound, as they do in the
-    models of exporters.
+    index operand from it.  These operators are assumed to keep indices below the bound, as they do in models
+    that exporters write.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key: min(indexed) for key, indexed in sizes.items() if indexed}
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Yield the size of each axis that is indexed by ``start``, or by integers that are computed from it.
+    """Yield the size of each axis that ``start`` indexes, or that integers computed from ``start`` index.
 
     Uses in called graphs count, too.
     """
@@ -239,6 +240,6 @@ def seed_notes(graphs: Sequence[Graph]) -> list[str]:
 
 
 def unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
-    """Yield the random operators without a seed: only the lowest 32 bits of both attributes count."""
+    """Yield the random operators without a seed: the lowest 32 bits of ``seed`` and ``seed2`` are all 0."""
     ops = (op for graph in graphs for op in graph if isinstance(op, Random))
     return (op for op in ops if not (op.seed | op.seed2) & UINT32_MASK)

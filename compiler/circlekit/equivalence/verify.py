@@ -71,7 +71,7 @@ class Verifier:
     ``runs``: the run of the reference on each set of inputs.
     ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared or proves little, for this and all earlier references.  A
-    note that holds no longer since the pass P begins with ``before P``.
+    note that no longer holds after the pass P begins with ``before P``.
     ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
     passed.  The name of an output of another graph is ``GRAPH: NAME``.
     ``others``: for each other graph that a signature names, in the order of ``entry_views``, a verifier, or
@@ -170,7 +170,10 @@ class Verifier:
         self.notes = [*past, *sentences, *(note for note in self._reference_notes if note not in past)]
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, naming ``step``, if ``model`` fails or differs in outputs or interface."""
+        """Raise EquivalenceError, naming ``step``, if ``model`` does not run or differs from the reference.
+
+        The interface and the outputs of all runs are compared, also the outputs of the graphs in ``others``.
+        """
         self._check_interface(model, step)
         with _running_after(step):
             comparison = Comparison(outputs=self._compare_outputs(model))

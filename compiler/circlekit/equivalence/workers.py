@@ -50,7 +50,7 @@ class Workers(Generic[J, R]):
     """The settings of worker processes; ``results`` runs jobs in them.
 
     ``work``: runs one job; an exception that it does not catch ends the process.
-    ``lost``: gets a job whose process ended, and returns what ``results`` then yields for this job.
+    ``lost``: gets the ``Loss`` of a job, and returns what ``results`` then yields for this job.
     ``prepare``: is called at the start of each process.
     ``seconds``: the time limit of a job.
     ``ahead``: the number of jobs that a process holds at a time, the running one included; with more than
@@ -70,7 +70,7 @@ class Workers(Generic[J, R]):
         A job must not be None.  Jobs, results and reports are pickled.  If the iteration ends early, all
         processes are killed.
         """
-        # ``repeated``: jobs to give out again, the last one first: their process ended during another job
+        # ``repeated``: jobs whose process ended during another job; the last one is given out again first
         waiting, repeated = iter(jobs), list[J]()
         workers: list[_Worker[J, R]] = []
 
@@ -197,7 +197,7 @@ def _serve(
 def _interrupts_blocked() -> Iterator[None]:
     """Return a context in which SIGINT is blocked for this thread.
 
-    A process that is forked in it never handles the signal, which is for its parent.
+    A process that is forked in this context never handles the signal; its parent does.
     """
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -7,7 +7,7 @@ A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these fil
     NAME.opt.circle or .tflite    the model after the passes
     input.h5, expected.h5         seeded inputs, and the outputs before the passes
     opt.expected.h5               the outputs of NAME.opt, after it was read back
-    boundary/, zero/, ...         the same three .h5 files for other kinds of inputs than normal ones
+    boundary/, zero/, ...         the same three .h5 files for the other sets of seeded inputs
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class _Test:
         """Run the recipe's model on all sets of seeded inputs, and keep the runs in ``runs``.
 
         An UnsupportedError only becomes a note.  Any other error, such as an axis out of range, is a fault of
-        the model or of our kernels.  It becomes a note if LiteRT refuses the model, too
-        (``_litert_refuses``), or is not used; otherwise it is raised.
+        the model or of our kernels.  Such an error becomes a note if LiteRT also refuses the model
+        (``_litert_refuses``), or if LiteRT is not used; otherwise, the error is raised.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -196,7 +196,7 @@ class _Test:
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Write ``arrays``, inputs or outputs of ``run``, to the HDF5 file ``name``, except those of strings.
+        """Write ``arrays``, inputs or outputs of ``run``, to the HDF5 file ``name``; leave out strings.
 
         ``names``: the names of ``arrays``.  Do nothing unless ``keeps_values``.
         """
@@ -276,9 +276,10 @@ class _Test:
         """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
-        There is only a note if LiteRT lacks an operator or leaves results undefined.  If it fails otherwise,
-        the error is raised in two cases: ONE's interpreter cannot run ``model`` either, or ``model`` is a
-        TFLite model that LiteRT ran before the passes.  Else there is only a note.
+        There is only a note if LiteRT lacks an operator or leaves results undefined.  If LiteRT fails for
+        another reason, the error is raised in two cases: ONE's interpreter cannot run ``model`` either, or
+        ``model`` is a TFLite model after the passes, and LiteRT ran the model before them.  Else there is
+        only a note.
         """
         if not self.runs:
             return

@@ -5,13 +5,13 @@ Cases come from one of these:
 
 - ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
   ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores rules;
-- ``*.tsv``: the first line is ``recipe<tab>passes``, each other line is a case, such as
-  ``RECIPE<tab>pass1,pass2``;
+- ``*.tsv``: the first line is ``recipe<tab>passes``; each further line is a case, such as
+  ``RECIPE<tab>pass1,pass2``, or begins with ``#``;
 - a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
 - a recipe: one case, or one case for each block of rules in it.
 
-In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).  If its
-file has several blocks of rules, each block makes a case of its own.
+In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).  If the
+recipe has several blocks of rules, each block makes a case of its own.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Case:
 
     ``name``: the name of the test in reports.
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
-    ``passes``: the names of the passes; if the block of rules names passes, those run instead.  If both a
-    list and the block name passes, these must be the same.
+    ``passes``: the names of the passes.  If the block of rules names passes, the passes of the block run
+    instead; a list must then name the same passes, or none.
     ``format``: the format of the model after the passes; None: that of the recipe.
-    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or a list says
-    that rules are ignored.
+    ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or they are
+    ignored.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
     ``place``: the position of the case in its list, as FILE:LINE:1; "" without a list.  If ``recipe`` is
     None, ``place`` is the whole error message: the position, then the reason.
@@ -60,8 +60,8 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError for a wrong rule, RewriteError for an unknown pass or if the list and the rules name
-        different passes, FileError if ``recipe`` is None, and the errors of ``read_text``.
+        Raise ParseError for a wrong rule, FileError if ``recipe`` is None, and the errors of ``read_text``.
+        Raise RewriteError for an unknown pass, or if the list and the rules name different passes.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -91,12 +91,12 @@ def cases_of(
     """Return the cases of a list, a folder or a recipe.
 
     ``folders``: folders in which to look for the recipes of a list; by default the folder of the list.
-    ``passes``: the passes for recipes that name none; lists ignore them.
+    ``passes``: the passes for recipes that name no passes; without effect on lists.
     ``with_rules``: whether the cases of a list check the rules of their recipes.
 
-    Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist;
-    FormatError for a list that is not UTF-8, ParseError for an invalid list.  A ``.ck`` recipe that is
-    missing or wrong gives a case; ``Case.rules`` raises its error.
+    Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist.
+    Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A ``.ck`` recipe that
+    is missing or wrong gives a case; ``Case.rules`` raises its error.
     """
     with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)

@@ -23,7 +23,7 @@ from circlekit.recipes.dredd_cases import Case
 MAX_LAZY_IMPORT_TESTS = 8
 """For more tests than this, passes and LiteRT are imported before the processes are forked.
 
-Then each process has them already.  For few tests it is faster that each imports only what it needs.
+Then each process has them already.  For few tests, it is faster if each process imports only what it needs.
 """
 
 

@@ -25,7 +25,7 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""Matches the beginning of a ``test.recipe``: comments, then a field, as ``operand {`` or ``input: "x"``.
+"""Matches the beginning of a ``test.recipe``: comments, then a field such as ``operand {`` or ``input: "x"``.
 
 The text form begins otherwise.  Only its statement ``extra`` looks like a field, so it is excluded.
 """
@@ -34,10 +34,13 @@ The text form begins otherwise.  Only its statement ``extra`` looks like a field
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     """Return the model in a recipe file of either language.
 
-    ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``.  None: the
-    format that its first line states (``# format: circle``); otherwise circle if it has words that only
-    circle has; otherwise the format that the name of one of the three directories above implies
-    (``CircleRecipes``); otherwise tflite.  The text form states its format itself.
+    ``fmt``: the format of the model that a ``test.recipe`` describes, ``circle`` or ``tflite``; the text form
+    states its format itself.  None: the first of these that applies:
+
+    - the format that the first line of the recipe states (``# format: circle``)
+    - circle, if the recipe has words that only circle has
+    - the format that the name of one of the three directories above implies (``CircleRecipes``)
+    - tflite
 
     Raise FileError if a file cannot be read, FormatError if it is not a text, and the errors of
     ``read_recipe`` if the text is not a valid recipe.
@@ -87,8 +90,8 @@ def read_recipe(
     """Return the model in a text of either language.
 
     Raise ParseError, with line and column, for an invalid text, and FileError for a file that cannot be read.
-    For the text form, also raise the other errors of ``parse_model``, such as ShapeError, and ModelError for
-    a file that the text must not name.
+    The text form also gives the other errors of ``parse_model``, such as ShapeError, and ModelError if it
+    names a file by a path, or any file without ``folder``.
     ``label``: the name of the text, for errors.
     ``fmt``: the format of the model of a ``test.recipe``; None: the one that the text itself tells
     (``recipe_format``), otherwise tflite.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file, for ``circle-inspect``, ``circle-tensordump`` and the rules of recipes.
 
-They are read from the decoded tables of the file, not from the IR, so that they are what other programs see.
+The properties are read from the decoded tables of the file, not from the IR, so other programs see the same.
 A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
 the fields that the file has; for others, ``tree.get(field, default)`` gives the default of the schema.
 """
@@ -39,8 +39,9 @@ CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 class ModelFile:
     """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
-    Raise FileError if the file cannot be read, FormatError if it does not begin like a model.  Properties and
-    methods raise FormatError if the rest of the file is damaged; ``findings`` returns the damage instead.
+    The constructor raises FileError if the file cannot be read, and FormatError if it does not begin like a
+    model.  Properties and methods raise FormatError if the rest of the file is damaged; only ``findings``
+    returns the damage instead.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -67,7 +68,7 @@ class ModelFile:
 
     @cached_property
     def codes(self) -> list[str]:
-        """The name of each operator code in the file, as ADD; ``CUSTOM(name)`` for a custom operator."""
+        """The name of each operator code in the file, such as ADD; ``CUSTOM(name)`` for a custom operator."""
         names = []
         for tree in self.tree.get("operator_codes", ()):
             name, custom_code, _ = code_key(tree, self.format)

@@ -29,7 +29,7 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
     ``resample``: True: the recipe replaces large constants by random numbers with the same mean and standard
     deviation; only ONE's language has that.  False: large constants become ``.npy`` files beside the recipe,
     and reading the recipe gives an equal model.
-    Raise UnsupportedError for a model that the format or the language cannot express, FileError if a file
+    Raise UnsupportedError for a model that the format or the language cannot express, and FileError if a file
     cannot be written.
     """
     target = Path(path)

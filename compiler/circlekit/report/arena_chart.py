@@ -26,8 +26,8 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     - ``width``, ``height``: of the chart, in units of the drawing;
     - ``paths``: for each model, an SVG path with a step for each operator, as high as its live bytes;
     - ``grid``: for each horizontal line its ``text`` and its distance ``y`` from the top, in units;
-    - ``peaks``: for each model the middle of its highest step (of the first one, if several are equally
-      high): ``x`` from the left and ``y`` from the top, in percent of the chart.
+    - ``peaks``: for each model, the middle of its highest step (the first of several equally high steps):
+      ``x`` from the left and ``y`` from the top, in percent of the chart.
     """
     top = max([1, *(size for sizes in series for size in sizes)])  # bytes at the top of the chart
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]  # height of each line / top

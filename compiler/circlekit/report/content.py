@@ -98,8 +98,8 @@ def collect(
     ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.
     None: the default target of the model's format.
 
-    Raise RewriteError for an unknown name in ``passes``; UnsupportedError for an unknown target, or if the
-    format lacks an operator of the second model.
+    Raise RewriteError for an unknown name in ``passes``.  Raise UnsupportedError for an unknown target, or if
+    the format lacks an operator of the second model.
     """
     trace = None
     if after is None and passes:

@@ -25,8 +25,8 @@ MAX_LABEL_CHARACTERS = 120
 def graph_drawing(graph: Graph) -> dict[str, Any]:
     """Return {"groups": list}; the first group is the whole graph.
 
-    A group is a dict with its ``label``, the ``range`` of its operators [first, last + 1], the number of
-    operators of each kind as a text (``kinds``), its ``boxes`` and its ``edges``.
+    A group is a dict with the keys ``label``, ``range`` (its operators as [first, last + 1]), ``kinds`` (how
+    many operators of each kind it has, as a text), ``boxes`` and ``edges``.
 
     A box is a list [kind, content, layer, horizontal center in pixels].  The kinds and their contents:
 

@@ -23,9 +23,9 @@ MAX_CHILDREN = 32
 """A graph or group with more operators than this is divided into groups."""
 
 MAX_SCOPES = 40
-"""Scopes become groups if they and the operators outside them are at most this many.
+"""Scopes become groups if the scopes and the operators outside of them are together at most this many.
 
-If a group has more children, neighbors are joined.
+If a group has more children than this, neighboring children are joined.
 """
 
 USUAL_GROUPS = 10
@@ -74,10 +74,10 @@ class _Folder:
         self.crossing = crossing_values(self.ops)
 
     def group(self, label: str, first: int, stop: int) -> Group:
-        """Return a group of these operators, divided into groups again if it is large."""
+        """Return a group of the operators from ``first`` to ``stop`` - 1; divide a large group further."""
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
-        # a part is (label, first, stop); each of the three methods returns [] if it does not suit
+        # a part is (label, first, stop); a method that does not suit these operators returns []
         parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
         children: list[Group | int] = []
         for name, start, end in parts:
@@ -109,9 +109,11 @@ class _Folder:
 
         An operator in none of these scopes is returned alone, with the label "".  Example: operators with the
         scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
-        Return [] if there is one part only, or more than MAX_SCOPES, if parts have fewer than 2
-        operators on average, or if a scope occurs in several places, for example because it is named after a
-        class.
+        Return [] if these parts are not useful:
+
+        - there is only one part, or there are more than MAX_SCOPES,
+        - the parts have fewer than 2 operators on average, or
+        - a scope occurs in several places, for example because it is named after a class.
         """
         scopes = self.scopes[first:stop]
         depth = 0  # number of scopes that all operators share
@@ -151,8 +153,8 @@ class _Folder:
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return (label, first, stop) of stretches of operators, cut where the fewest values cross.
 
-        The group is cut into about USUAL_GROUPS stretches.  A stretch has at most 2 * ``size`` operators;
-        ``size`` is the mean size of USUAL_GROUPS stretches, or 3 if the mean is smaller.
+        There are about USUAL_GROUPS stretches.  The usual ``size`` of a stretch is the number of operators
+        divided by USUAL_GROUPS, but at least 3; a stretch has at most 2 * ``size`` operators.
         """
         size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]

@@ -77,7 +77,7 @@ def draw(graph: Graph, group: Group) -> Drawing:
 
 
 def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int], list[Value]]:
-    """Return {(index of a box, index of a box that reads from it): the values that it reads}.
+    """Return {(index of a box, index of another box): the values that the second reads from the first}.
 
     ``boxes``: those of the children of ``group``, in order.  Add a box for each value that enters or leaves
     the group.  Constants, and values that are neither computed nor inputs of the graph, are not drawn.
@@ -109,7 +109,7 @@ def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int]
 def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> None:
     """Set the layer of each box: below all boxes that it reads.
 
-    A value that enters the group stands in the layer before that of its first reader.
+    A value that enters the group is in the layer directly above the highest box that reads the value.
     """
     below: dict[int, list[int]] = defaultdict(list)
     above: dict[int, list[int]] = defaultdict(list)

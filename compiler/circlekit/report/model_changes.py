@@ -136,7 +136,7 @@ def compare_structure(before: Model, after: Model) -> Structure:
 def _by_name(model: Model) -> dict[tuple[int, str], Op]:
     """Return operators by (index of their graph, name of their first result); a repeated name gets a "'".
 
-    Indices of graphs, because their names may differ in the two models.
+    The key has the index of the graph, because its name may differ in the two models.
     """
     ops: dict[tuple[int, str], Op] = {}
     for number, graph in enumerate(model.graphs):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Render the report as one HTML page that needs no network.
 
-Names in a model may contain anything, even HTML.  So the template escapes every text, the data for the script
-contains no character that could end its HTML element, and a content security policy allows only the page's
-own script.
+Names in a model may contain anything, even HTML.  This is why
+
+- the template escapes every text,
+- the data for the script, which is JSON, contains no character with a meaning in HTML, and
+- a content security policy allows only the page's own script.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def number(count: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share``, which is in percent, with one digit after the decimal point and without "%"."""
+    """Return ``share``, a number of percent, with one digit after the decimal point and without "%"."""
     return f"{share:.1f}"
 
 

@@ -112,9 +112,9 @@ def listed(lines: Sequence[str]) -> list[str]:
 def cost_tables(content: Content) -> list[dict[str, Any]]:
     """Return for each model the table of its operators, with their costs and shares of the MACs.
 
-    If a model has more than MAX_ROWS operators, its table has those with the most MACs; of operators with
-    equal MACs, those that move the most bytes.  ``total``: the number of all operators.  ``activations``,
-    ``constants``, ``written`` are in bytes.
+    If a model has more than MAX_ROWS operators, its table has those with the most MACs; if MACs are equal,
+    moved bytes decide.  ``total``: the number of all operators.  ``activations``, ``constants``, ``written``
+    are in bytes.
     """
     tables = []
     for number, side in enumerate(content.sides):
@@ -140,7 +140,7 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
     """Return (title, rows) of each table of quantization errors; the first row is the header.
 
-    Return [] unless values were compared and the second model is a quantized form of the first.
+    Return [] if values were not compared, or if the second model is no quantized form of the first.
     """
     judgement = content.values.judgement if content.values is not None else None
     if judgement is None:

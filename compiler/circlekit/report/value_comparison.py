@@ -55,15 +55,16 @@ class ValueComparison:
     ``layers``: the differences of layers, on one set of inputs, in the order of the second model.
     ``verdict``: a text.
 
-    - Equal outputs, within their tolerances: the largest difference.
-    - Different outputs: the output that differs most, or a difference of the interface.
+    - Equal models: the largest difference of an output, which is within its tolerance.
+    - Different outputs: the output that differs most.
+    - Equal outputs, but different interfaces: a difference of the interface.
     - The second model is a quantized form of the first: the SQNR.
     - Nothing was compared: why.
 
-    ``is_equal``: whether the outputs are equal; for a quantized form, whether the SQNR is at least GOOD_SQNR;
-    None if nothing was compared.
+    ``is_equal``: whether outputs and interface are equal; for a quantized form, whether the SQNR is at least
+    GOOD_SQNR; None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
-    ``judgement``: the errors of a quantized form; None if the second model is none.
+    ``judgement``: the errors of a quantized form; None if the second model is no quantized form.
     """
 
     verdict: str
@@ -113,7 +114,8 @@ def _verdict(comparison: Comparison) -> str:
     """Return the verdict by the tolerances.  If there is an SQNR, ``compare_values`` replaces the verdict."""
     worst = comparison.worst
     if not comparison.equal:
-        return f"different: {worst or comparison.interface[0]}"
+        has_equal_outputs = worst is None or worst.equal
+        return f"different: {comparison.interface[0] if has_equal_outputs else worst}"
     if worst is None or worst.worst is None:
         return "equal: there are no elements to compare"
     return equal_within(worst.worst.absolute, worst.worst.tolerance)

@@ -96,8 +96,8 @@ def _ini_lines(part: PartFile) -> list[str]:
 def read_connection(path: str | Path) -> Connection:
     """Return the content of a .conn.json file, or of a .conn.ini file if the name has another ending.
 
-    Raise FileError if the file cannot be read, FormatError if it is no connection file, LimitError if a pipe
-    has more bytes than the memory limit.
+    Raise FileError if the file cannot be read, FormatError if it is no connection file, and LimitError if
+    ``path`` is a pipe with more bytes than the memory limit.
     """
     return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)
 

@@ -20,17 +20,22 @@ def merge(
     ``connect``: {name of an input: name of the output of another model that it reads}.  An input that is not
     in ``connect`` reads the output of the same name that another model computes.  If there is no such output,
     the input becomes an input of the result; models that have an input of this name share it.
-    An output that is also an input of its model is not computed there, so only ``connect`` can make an input
-    read it.
+    A model does not compute an output that is also its input.  An input of another model reads such an output
+    only if ``connect`` says so.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
     The operators of a model come after those of the models from which it reads.  Values that are neither
     inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
 
-    Raise ModelError if ``models`` is empty, if two models have different outputs of the same name, if the
-    models form a cycle, if ``connect`` names an input or an output that no model has, or if ``outputs`` names
-    an unknown value.  Raise ShapeError if the dtypes, shapes or quantizations of an output and the input that
-    reads it differ, or those of two inputs that are shared.  An unknown dimension fits any dimension.
+    Raise ModelError if
+
+    - ``models`` is empty, or the models form a cycle,
+    - two models have different outputs of the same name (an input that models share is the same value),
+    - ``connect`` names an input or an output that no model has, or
+    - ``outputs`` names an unknown value.
+
+    Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
+    from the input with which it is shared.  An unknown dimension fits any dimension.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
@@ -63,11 +68,11 @@ def _links(connect: object) -> dict[str, str]:
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
     """Return the models, each after the models from which it reads.
 
-    ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for two outputs of the same name, an
-    unknown output, and models that form a cycle.
+    ``links``: the argument ``connect`` of ``merge``.  Raise ModelError for different outputs of the same
+    name, an unknown output, and models that form a cycle.
     """
-    computed: dict[str, Model] = {}  # the model that computes each output, by the name of the output
-    passed: dict[str, Model] = {}  # a model that has the output as its input, by the name of the output
+    computed: dict[str, Model] = {}  # by the name of an output: the model that computes it
+    passed: dict[str, Model] = {}  # by the name of an output: a model whose input it is, too
     for model in models:
         for value in dict.fromkeys(model.main.outputs):
             if model.main.is_input(value) and links.get(value.name, value.name) == value.name:

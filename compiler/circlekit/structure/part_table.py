@@ -106,8 +106,8 @@ def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
     Keys keep their case.  They cannot contain ``=`` or begin with ``[``, ``#`` or ``;``.  If a section has a
     key twice, the first item counts.  Lines that begin with ``#`` or ``;`` are comments.  A backslash before
     ``;`` in a key is removed, as in ONE's files.
-    Raise FileError if the file cannot be read, FormatError if it is not UTF-8, or for a line that is neither
-    empty, a comment, a section nor ``key=value`` within a section.
+    Raise FileError if the file cannot be read, and FormatError if it is not UTF-8 or has any other line than
+    these: an empty line, a comment, a section, ``key=value`` within a section.
     """
     try:
         lines = bytes(map_file(path)).decode().splitlines()

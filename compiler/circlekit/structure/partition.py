@@ -34,8 +34,7 @@ class Partition:
 
     An output of a part and the inputs of later parts that read it have the same name.
     ``inputs``, ``outputs``: the names that the inputs and outputs of the divided model have in the parts, in
-    the order of the model.  Such a name differs from the name in the model only if that is empty or not
-    unique.
+    the order of the model.  A new name replaces an empty name, and a name that an earlier value has.
     """
 
     inputs: list[str]
@@ -47,14 +46,18 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     """Divide ``model`` into parts; ``table`` gives the backend of each operator.  ``model`` stays as it is.
 
     Only the main graph is divided.  A part also has the graphs that its operators call.
-    By default ONE's rule forms the parts.  An operator joins the part that produces its operands if that part
-    has the same backend and the operator reads from no other part.  If it also reads an input of the graph,
-    it joins only if its backend is the default backend.  Every other operator begins a new part.
-    ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
-    run next, connected or not.  For two backends no division has fewer parts; for more backends the choice is
-    greedy.
+    By default, ONE's rule forms the parts.  An operator joins the part from which it reads if
 
-    Raise FormatError if the table is wrong, UnsupportedError if operators that share state (variables,
+    - it reads from no other part,
+    - it has the backend of this part, and
+    - it reads no input of the graph, or its backend is the default backend.
+
+    Every other operator begins a new part.
+    ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
+    run next, connected or not.  For two backends, no division has fewer parts; for more backends, the choice
+    is greedy.
+
+    Raise FormatError if the table is wrong, and UnsupportedError if operators that share state (variables,
     resources) would be in different parts.
     """
     table.check()

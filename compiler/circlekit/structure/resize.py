@@ -40,9 +40,11 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for what is no shape, for an
-    input whose quantization does not fit, and, with the place, if the operands of an operator do not fit any
-    more.
+    Raise ModelError for a wrong number of shapes or an unknown name.  Raise ShapeError
+
+    - for anything that is no shape,
+    - for an input or a result whose quantization does not fit its new shape,
+    - if the operands of an operator do not fit any more; the error says where the operator is.
     """
     wanted = _shapes_by_input(model.main, shapes)
     copy = clone(model)
@@ -51,12 +53,11 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
-    """Return whether a 1 at the beginning of constant shapes must change, so that all operators fit.
+    """Return whether a 1 at the beginning of constant shapes must change for all operators to fit.
 
-    Such a 1 may stand for the batch: then it changes with the first dimension of an operand (``outer`` of
-    ``Op.for_new_shapes``).  The result is True only if the model does not fit otherwise.  For inputs that
-    keep their rank, the trials use shapes without unknown dimensions, because an unknown dimension fits
-    everything.
+    Such a 1 may stand for the batch; it then changes with the first dimension of an operand (``outer`` of
+    ``Op.for_new_shapes``).  To find out, the model is resized without and with such changes.
+    In these trials, inputs that keep their rank have no unknown dimensions, because these fit everything.
     """
     probe = [
         shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
@@ -71,7 +72,7 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
-    """Return ``after`` with known sizes: an unknown one becomes PROBE_FACTOR times that of ``before``.
+    """Return ``after`` with known sizes: an unknown size becomes PROBE_FACTOR times the size in ``before``.
 
     A size of ``before`` that is 0 or unknown counts as 1.
     """
@@ -147,8 +148,8 @@ class _Resizer:
 
     ``outer``: see ``_changes_leading_ones``.
     ``old``: the former shape of each value that has a new shape.
-    ``known``: the elements of results that are known before a run: few integers that depend only on constants
-    and shapes.
+    ``known``: the elements of results that are known before a run: at most MAX_KNOWN_ELEMENTS integers that
+    depend only on constants and shapes.
     ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
     such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
     ``done``: for each graph that was visited, the shapes of its inputs.
@@ -199,7 +200,8 @@ class _Resizer:
     def _infer(self, op: Op) -> None:
         """Infer the shapes of the results of ``op`` if an operand has a new shape or known elements.
 
-        Graphs that ``op`` calls are visited first; the shapes are also inferred if an output of one changes.
+        Graphs that ``op`` calls are visited first.  If an output of such a graph changes, the shapes of the
+        results are inferred, too.
         """
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
@@ -214,7 +216,7 @@ class _Resizer:
         self._compute(op)
 
     def _follow(self, op: Op) -> None:
-        """Change the constants and attributes of ``op`` that state shapes, so that they are right again."""
+        """Change the constants and attributes of ``op`` that state shapes to fit the new shapes."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
@@ -234,8 +236,8 @@ class _Resizer:
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.
 
-        The shape rule uses the elements in ``known``.  If a -1 of an operand in ``partial`` may be why it
-        fails, infer again without the elements of such operands.
+        The shape rule uses the elements in ``known``.  If it fails, a -1 of an operand in ``partial`` may be
+        the reason: infer again without the elements of such operands.
         """
         known = [v for v in op.inputs if v is not None and v in self.known]
         try:
@@ -264,7 +266,7 @@ class _Resizer:
                 value.data = None
 
     def _compute(self, op: Op) -> None:
-        """Compute the results of ``op`` if they are few integers that depend only on constants and shapes."""
+        """Compute the results of ``op`` if they can be ``known`` (see the class); else do nothing."""
         if not op.pure or not all(_is_small(v) for v in op.results):
             return
         if not op.reads_data:

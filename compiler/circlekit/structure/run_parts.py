@@ -20,8 +20,8 @@ def run_parts(
     ``parts``: in any order; a part runs as soon as all its inputs are known.
     ``kernels``: the kernel set with which all parts compute; None: each part selects its own.  With the
     result of ``select_kernels`` for the divided model, the results have the same bits as those of that model.
-    Raise ModelError if an input of a part is neither in ``inputs`` nor an output of another part, or if parts
-    form a cycle; and the errors of ``Interpreter.run``.
+    Raise the errors of ``Interpreter.run``, and ModelError if parts form a cycle, or if an input of a part is
+    missing: it must be in ``inputs`` or be an output of another part.
     """
     values = dict(inputs)
     waiting = list(parts)

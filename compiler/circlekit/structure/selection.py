@@ -24,8 +24,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     ``ids``: indices of operators in the main graph.  ``names``: names of results of operators, or one name.
     The inputs of the new model are the values that the chosen operators read but do not produce, except
-    constants.  Its outputs are the results that other operators read or that are outputs of ``model``; if
-    there are none, the results without users.
+    constants, and variables that are no input of the graph.  Its outputs are the results that are outputs of
+    ``model`` or that operators outside of the choice read; if there are none, the results without users.
     Raise ModelError for an unknown index or name, or if no operator is chosen, and the errors of
     ``submodel``.
     """
@@ -75,8 +75,8 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
     become inputs after the named ones.  ``outputs``: names of values, or one name; if empty, the outputs of
     the graph.
-    Raise ModelError for an unknown name, and for an input that is not needed if the other inputs are given,
-    and the errors of ``submodel``.
+    Raise ModelError for an unknown name, and for an input that is not needed to compute ``outputs`` if the
+    other named inputs are given.  Also raise the errors of ``submodel``.
     """
     graph = model.main
     starts = list(dict.fromkeys(find_values(graph, names_in("a value", inputs))))

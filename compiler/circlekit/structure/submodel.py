@@ -66,9 +66,9 @@ def submodel(
 
     ``ops``: operators of the main graph of ``model``, in its order.
     ``outputs``: by default ``results_for_outside(ops)``.
-    ``inputs``: by default ``operands_from_outside(ops)``; if given, they must include those.
+    ``inputs``: by default ``operands_from_outside(ops)``; other inputs must include these.
     ``names``: new names of some inputs and outputs.
-    ``kernels``: the kernel set with which ``model`` runs: ``select_kernels(model)``, if the caller has it.
+    ``kernels``: the kernel set with which ``model`` runs; None: it is ``select_kernels(model)``.
 
     Raise UnsupportedError if an input or output would be a handle (HANDLES).  Also raise it if ``ops`` and
     another operator of the main graph use the same variable.  An operator also uses the variables of graphs

@@ -53,18 +53,21 @@ def check_pass(
 
     - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
     - a positive changes the model, a near miss does not;
-    - the inputs and outputs keep their names, dtypes and shapes, unless a pass declares that it changes the
-      interface;
+    - the inputs and outputs keep their names, dtypes and shapes, unless a pass that changed the model
+      declares that it changes the interface;
     - the result is valid, and its shapes can be inferred;
-    - unless a pass declares that it changes values or the interface: the model and the result, both written
-      to files and read back, have equal outputs on seeded inputs (normal, boundary and zero, with 2 and with
-      1 for unknown dimensions); LiteRT gives the same outputs; if LiteRT runs a TFLite model before the
-      passes, it also runs the result;
     - a second run of the passes changes nothing.
 
-    A model that LiteRT does not run, for example because it lacks an operator, is only run by circlekit.
-    A recipe that cannot be read, or whose text does not follow the grammar, raises FileError, FormatError or
-    ParseError at once.
+    The following must also hold, unless a pass that changed the model declares that it changes values or the
+    interface:
+
+    - the model and the result, both written to files and read back, have equal outputs on seeded inputs
+      (normal, boundary and zero, with 2 and with 1 for unknown dimensions);
+    - LiteRT gives the same outputs;
+    - if LiteRT runs the model, and the result is a TFLite model, LiteRT also runs the result.
+
+    If LiteRT does not run a model, for example because LiteRT lacks an operator, only circlekit runs it.
+    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read or has a wrong text.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
     name = (find_pass(tested) if isinstance(tested, str) else tested).name

@@ -26,7 +26,7 @@ UNKNOWN_SIZE = 3
 """The size that unknown dimensions have in the example data."""
 
 MAX_MAGNITUDE = 50.0
-"""Float results with larger elements, or NaN, are rejected, because rounding errors grow with them.
+"""Float results with a larger magnitude or NaN are rejected: rounding errors grow with the magnitude.
 
 The limit does not apply if ``ModelBuilder.allow_extremes`` is true.
 """

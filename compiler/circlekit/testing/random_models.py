@@ -3,7 +3,7 @@
 
 A picture is a small graph as text; a pass rewrites operators that match its picture.  An instance of a
 picture is a group of operators that match it.  Operands are drawn at random until shape rules accept them.
-Some instances differ from the picture in one operator.  So tests notice a pass that rewrites these, too.
+Some instances differ from the picture in one operator; with these, tests find a pass that rewrites too much.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
 
     The model runs with these inputs.
     ``passes``: if not empty, about half of the ``steps`` insert operators that match, or nearly match, a
-    picture of one of these passes.  Each other step inserts one random operator.  A step ends early at an
-    operator for which no operands fit.  Raise Rejected if the model has no possible output.
+    picture of one of these passes.  The remaining steps insert one random operator each.  A step ends early
+    at an operator for which no operands fit.  Raise Rejected if the model has no possible output.
     """
     builder = ModelBuilder.of_seed(seed)  # has the inputs
     builder.random = np.random.default_rng([seed, 1])  # for the operators

@@ -54,6 +54,7 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
     ),
     "group": (lambda file, folder: file["value"].create_group("0"), "/value/0 is not a dataset of numbers"),
 }
+"""For each kind of file: a function that fills it, and the error on reading it."""
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))
@@ -105,9 +106,9 @@ def test_compression_that_hdf5_does_not_have_is_refused(number: int, tmp_path: P
 def test_more_memory_than_the_limit_is_not_taken(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of a few kilobytes that say that they hold four gigabytes.
+    """Files of a few kilobytes claim to hold four gigabytes.
 
-    If the process that reads a file took more than a few MiB, it would end with another message.
+    If the process that reads a file took this memory, the error would have another message.
     """
     monkeypatch.setattr(sandbox, "SPARE_BYTES", 16 << 20)
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -152,22 +152,22 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
     "more.h5": (
         lambda path: hdf5(path, {"0/0": X, "0/1": X}),
         ShapeError,
-        "record 0: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got 0, 1",
+        "record 0: expected arrays for the inputs %x: f32[1,2], named like these or in0, in1...; got 0, 1",
     ),
     "names.npz": (
         lambda path: np.savez(path, a=X, b=X),
         ShapeError,
-        "names.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got a, b",
+        "names.npz: expected arrays for the inputs %x: f32[1,2], named like these or in0, in1...; got a, b",
     ),
     "twice.npz": (
         lambda path: path.write_bytes(encode_npz({"x": X, "x:0": 2 * X})),
         ShapeError,
-        "twice.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got x, x:0",
+        "twice.npz: expected arrays for the inputs %x: f32[1,2], named like these or in0, in1...; got x, x:0",
     ),
     "twice.h5": (
         lambda path: hdf5(path, {"0": X, "1": X}, {"0": "in0", "1": "input0"}),
         ShapeError,
-        "expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got in0, input0",
+        "expected arrays for the inputs %x: f32[1,2], named like these or in0, in1...; got in0, input0",
     ),
     "none.npy": (
         lambda path: np.save(path, SEVERAL[:0]),

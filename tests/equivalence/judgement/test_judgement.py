@@ -140,7 +140,7 @@ def test_a_layer_on_an_integer_input_adds_its_error() -> None:
 
 
 def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
-    """A scale of 0.1 makes the error of %y; RELU adds none to it, though its result has the same error."""
+    """A scale of 0.1 makes the error of %y.  %z has an error, too, but RELU adds none."""
     judgement = judge(parse(FLOAT), parse(quantized(y_scale=0.1)), {"given": [X]})
     y, z = judgement.layers
     exact = X @ np.array([[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]], np.float32).T + [0.1, -0.2]

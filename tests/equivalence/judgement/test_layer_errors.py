@@ -17,7 +17,10 @@ from circlekit.ir.value import Array
 
 
 def error_of(form: str, *records: tuple[Array, Array], shape: str = "2,2") -> LayerError:
-    """Return the error of a RELU, quantized in ``form``, for pairs of a float and a quantized result."""
+    """Return the error of a RELU that is quantized in ``form``.
+
+    Each record is the float result of the RELU and its quantized result, as real numbers.
+    """
     before = parse(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Relu(%x) }}")
     after = parse(
         f"graph main(%x: f32[{shape}]) -> %y {{\n"
@@ -46,6 +49,8 @@ def test_an_element_is_clipped_if_it_lies_more_than_a_step_outside() -> None:
     assert (layer.clipped_count, layer.clipped) == (0, 0.0)
     assert layer.scale == 0.5
     assert error_of("quant(scale: 0.5)").clipped == 0
+    unbounded = array([np.inf, -np.inf], [np.nan, 0])
+    assert error_of("quant(scale: 0.5)", (unbounded, array([63.5, -64], [0, 0]))).clipped == 0.5
 
 
 def test_clipped_elements_of_a_per_channel_result_are_not_counted() -> None:
@@ -141,7 +146,7 @@ def test_factors_must_explain_most_of_the_difference(noise: float, explains: boo
 
 
 def test_elements_that_are_not_finite_do_not_hide_the_factors() -> None:
-    """As the border of an image that is padded with -inf before a pool."""
+    """Such elements are in the border of an image that is padded with -inf before pooling."""
     reference, result = REFERENCE.copy(), REFERENCE * np.array([4.0, 0.25, 2.0], np.float32)
     reference[0], result[0] = -np.inf, -100
     reference[1], result[1] = 3, np.nan

@@ -41,8 +41,8 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
 def compare_files(left: FilePath, right: FilePath, tolerance: float | None = None) -> list[Outcome]:
     """Compare the arrays of two files by name; return one outcome per name.
 
-    ``left``: the file with the reference arrays; the outcomes of its arrays come first.  The outcome of an
-    array that only one file has gives the missing array as the reason.
+    ``left``: the file with the reference arrays; the outcomes of its arrays come first.  If only one file has
+    an array of a name, the ``reason`` of the outcome names the other file.
     ``tolerance``: the absolute difference up to which two numbers count as equal; None: it follows from the
     dtype and the largest magnitude of the left array (``allowed_difference``).
     A ``:0`` at the end of a name, which ONE appends, is ignored.

@@ -42,9 +42,9 @@ class GraphInputs:
         """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
 
         ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.
-        ``by_order``: if the names do not tell the inputs, but there are as many arrays as inputs, return the
-        arrays in the given order.  A single array for a single input is always taken.
+        ignored.  But if the names are numbers, a number without an input gives None.
+        If there is one input and one array, the array may have any name.
+        ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         # the names of the inputs, then their names in signatures, then their numbers
@@ -79,7 +79,7 @@ def arrays_of(
     if arrays is None:
         got = ", ".join(name for name, _ in named) or "none"
         raise ShapeError(
-            f"{place}: expected arrays for the inputs {interface}, named so or in0, in1...; got {got}"
+            f"{place}: expected arrays for the inputs {interface}, named like these or in0, in1...; got {got}"
         )
     return arrays
 

@@ -108,8 +108,8 @@ def read(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of a file in the order of their numbers.
 
     An array without a name has its number as the name.  The file may be hostile: memory is limited, and data
-    in other files are not read.  Raise FileError if the file cannot be read, LimitError if it is too large,
-    and FormatError if it is not HDF5, has another layout, or makes the HDF5 library crash or loop.
+    in other files are not read.  Raise FileError if the file cannot be read, and LimitError if it is too
+    large.  Raise FormatError if it is not HDF5, has another layout, or makes the HDF5 library crash or loop.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 
@@ -262,9 +262,12 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     """Return the elements of the dataset ``key`` of ``group``.
 
-    Raise FormatError if it holds neither numbers nor strings of a fixed length, if the elements are not in
-    the file, if HDF5 needs a plugin to decode them, or if the dataset claims far more data than the file
-    stores (UNSTORED_BYTES).  Raise LimitError if the elements exceed the memory limit.
+    Raise LimitError if the elements exceed the memory limit, and FormatError if
+
+    - they are neither numbers nor strings of a fixed length,
+    - they are in other files,
+    - HDF5 needs a plugin to decode them,
+    - the dataset claims far more data than the file stores (UNSTORED_BYTES, UNSTORED_CHUNKS).
     """
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)

@@ -5,13 +5,13 @@ A record is one array for each input.
 
 - npz, HDF5: all arrays have the names of their inputs, or all have the names that a signature gives to the
   inputs, or all have the numbers of the inputs (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a
-  single input may have any name.  The arrays of an HDF5 file may have any names, too, if there are as many as
-  inputs: they are taken in their order.
+  single input may have any name.  If an HDF5 file has as many arrays as the model has inputs, they may also
+  have any names; they are then taken in their order.
 - npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
 - raw: the elements of all inputs in the order of the graph, little-endian, without a header.
 - A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
-  and ``in1``); otherwise each file or folder in it holds one or more records.  If there is a file
-  ``input.h5``, other files beside it hold outputs and are not read.
+  and ``in1``).  Otherwise, each file or folder in it holds one or more records.  If a folder has a file
+  ``input.h5``, its other files hold outputs and are not read.
 """
 
 from __future__ import annotations
@@ -46,12 +46,17 @@ _LAST_NUMBER = re.compile(r"\d+$")
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
     """Return the records in a file or a folder: for each label, the arrays in the order of the inputs.
 
-    The label of the only record in a file, and of a folder that is one record, is GIVEN.  Several records in
-    a file have the labels ``record_0``, ``record_1``, ...; in other folders, labels are made of the names of
-    files and folders, with ``_2``, ``_3``, ... if they are equal.  ``graph``: a graph of ``model``, by
-    default the main graph.
-    Raise FileError if something cannot be read, FormatError for a damaged file, LimitError for too much data,
-    and ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.
+    The labels are:
+
+    - GIVEN: for a file with one record, and for a folder that is one record
+    - ``record_0``, ``record_1``, ...: for a file with several records
+    - for any other folder: made of the names of the files and folders in it, and of numbers of records, such
+      as ``c.d`` for ``c/d.npy`` and ``b.0`` for the first of several records in ``b.npy``; equal labels get
+      ``_2``, ``_3``, ...
+
+    ``graph``: a graph of ``model``, by default the main graph.
+    Raise FileError if something cannot be read, FormatError for a damaged file, and LimitError for too much
+    data.  Raise ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     if _is_folder(path):
@@ -174,9 +179,9 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
     """Yield the records of one file.
 
-    ``lazily``: hold only one record in memory, unless an npz file is compressed, and announce all records
-    but the first as further steps of progress.  The memory limit then applies to each array of an HDF5 file,
-    not to all together.
+    ``lazily``: hold only one record in memory; a compressed npz file is still read as a whole.  Announce all
+    records but the first as further steps of progress.  The memory limit then applies to each array of an
+    HDF5 file, not to all together.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
@@ -228,8 +233,8 @@ def _unpacked(value: Value, array: Array) -> Array:
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
     """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``.
 
-    With several inputs, all must have a known number of bytes, because the file does not say where an input
-    ends: a known shape, and a dtype that numpy has.  So none of them may be a string.
+    If there are several inputs, each must have a known shape and a dtype that numpy has, and so none may have
+    strings: the file does not say where an input ends.
     """
     content = map_file(path)
     if len(interface.inputs) == 1:

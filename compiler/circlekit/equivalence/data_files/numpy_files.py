@@ -45,7 +45,7 @@ _HEADER_DAMAGE = (
     ValueError, OverflowError, struct.error, KeyError, TypeError, SyntaxError, TokenError,
     RecursionError, MemoryError,  # deep nesting
 )  # fmt: skip
-"""The exceptions that numpy raises for such a header of an npy file, which it parses as Python."""
+"""The exceptions that numpy raises for a damaged header of an npy file, which it parses as Python."""
 
 
 def read_npy(path: FilePath) -> Array:
@@ -65,8 +65,8 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of an npz file, in the order of the file.
 
     Little-endian arrays that are not compressed are read-only views of the mapped file.  Raise FileError if
-    the file cannot be read, FormatError if it is not npz or holds Python objects, LimitError if the other
-    arrays, or the data of a pipe, exceed the memory limit.
+    the file cannot be read, and FormatError if it is not npz or holds Python objects.  Raise LimitError if
+    the compressed and big-endian arrays, or the data of a pipe, exceed the memory limit.
     """
     name, pairs = os.fspath(path), []
     content = map_file(path)

@@ -31,9 +31,9 @@ _RAW_OUTPUT = re.compile(r"output\d+")
 def check_output(path: FilePath, outputs: int, labels: Sequence[str] = ()) -> None:
     """Raise FileError if the outputs of a model cannot be written to ``path``.
 
-    ``outputs``: the number of outputs of the model.  ``labels``: the labels of the runs, if they are known:
-    then a folder is refused if raw files of an earlier run would stay there and be taken for outputs of this
-    one.
+    ``outputs``: the number of outputs of the model.
+    ``labels``: the labels of the runs; empty if they are not known.  With labels, a folder is refused if raw
+    files of an earlier run would stay in it, because these would be taken for outputs of this run.
     Call this function before the model runs, so that a wrong path is reported before the work.
     """
     target, suffix = Path(path), Path(path).suffix.lower()
@@ -52,7 +52,7 @@ def check_output(path: FilePath, outputs: int, labels: Sequence[str] = ()) -> No
 
 
 def check_output_extension(path: FilePath) -> None:
-    """Raise FileError if ``path`` is neither a folder nor has the extension of a file of arrays."""
+    """Raise FileError unless ``path`` means a folder or has the extension of a file of arrays."""
     if not _is_folder(path) and Path(path).suffix.lower() not in ARRAY_SUFFIXES:
         expected = f"{', '.join(ARRAY_SUFFIXES)}, or a folder, which ends in /"
         raise FileError(f"{os.fspath(path)}: expected one of {expected}")
@@ -70,8 +70,8 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
       with its label as the name.
 
     ``input_files`` can read all of these as inputs of a model.
-    Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
-    shape.
+    Raise FileError if something cannot be written, and ShapeError if outputs that have to be stacked differ
+    in shape.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):

@@ -54,8 +54,8 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
     """Return the array with the dtype and shape of ``value`` that the bytes ``content`` hold.
 
     ``content``: the elements in memory order, little-endian; strings in TFLite's encoding.  ``path``: the
-    file with these bytes, for messages.  Raise ShapeError if the number of bytes does not fit or numpy does
-    not have the dtype, ModelError if the encoding of strings is damaged.
+    file with these bytes, for messages.  Raise ShapeError if the number of bytes does not fit, or if numpy
+    does not have the dtype.  Raise ModelError if the encoding of strings is damaged.
     """
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:

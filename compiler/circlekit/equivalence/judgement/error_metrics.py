@@ -17,15 +17,16 @@ TOP = (1, 5)
 """The numbers k for which the k largest elements of reference and result are compared."""
 
 MIN_CLASSES = 10
-"""The k largest elements are compared only along a last axis of at least this size, as class scores have."""
+"""The k largest elements are compared only along a last axis of at least this size, such as a class axis."""
 
 
 @dataclass
 class ErrorMetrics:
     """Sums over the elements of all pairs of arrays that were added, and the metrics that follow from them.
 
-    The error is the result minus the reference.  A complex number counts as two elements.  ``skipped``: the
-    number of elements that are left out because the reference or the result is no number, or is not finite.
+    The error is the result minus the reference.  A complex number counts as two elements.
+    ``skipped``: the number of elements that are left out because the reference or the result is a string, or
+    is not finite.
     ``count``: the number of all other elements; if it is 0, so are ``mse``, ``mae``, ``mean_error`` and
     ``deviation``.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
@@ -34,9 +35,9 @@ class ErrorMetrics:
     magnitude of an error.
     ``intervals``: for each pair of arrays, the largest magnitude of an error divided by the range of the
     reference (largest minus smallest element); 1 if that range is 0.
-    ``overlaps``: for each k of TOP, one number per vector along a last axis of at least MIN_CLASSES elements.
-    The number is the share of the k largest elements of the reference that are also among the k largest
-    elements of the result.  Elements that are not finite are not left out here, but complex arrays are.
+    ``overlaps``: for each k of TOP, one number for each vector along the last axis: which share of the k
+    largest elements of the reference is also among the k largest elements of the result.  Elements that are
+    not finite are compared, too.  Vectors of fewer than MIN_CLASSES elements and complex arrays are left out.
     """
 
     count: int = 0
@@ -103,8 +104,7 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        It is inf if there is no error, -inf if a sum of squares is too large for float64, None if
-        ``signal`` is 0.
+        None: ``signal`` is 0.  inf: there is no error.  -inf: a sum of squares is too large for float64.
         """
         return decibels(self.signal, self.noise)
 
@@ -147,6 +147,6 @@ class ErrorMetrics:
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 
     def top(self, k: int) -> float | None:
-        """Return the mean of ``overlaps[k]``; None if no vector was compared, because all were too short."""
+        """Return the mean of ``overlaps[k]``; None if no vector was compared."""
         shares = self.overlaps.get(k)
         return sum(shares) / len(shares) if shares else None

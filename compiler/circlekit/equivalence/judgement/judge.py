@@ -86,7 +86,7 @@ class Judgement:
 def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
     """Return the cells of CSV_COLUMNS.  The column ``tensor_idx`` has ``index``, the number of the layer."""
     error, form, scale = layer.error, layer.quantization, layer.scale
-    # the sum is the one zero point of a tensor, or 0 if none is stored
+    # a tensor has one zero point or stores none: the sum is that zero point, or 0
     return (
         layer.op.code, index, error.count, error.deviation, error.mean_error, error.worst, error.mse,
         scale or "", "" if form is None else int(form.zero_point.sum()), layer.value.name,
@@ -97,8 +97,8 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 def is_quantized_form(before: Model, after: Model) -> bool:
     """Return whether ``after`` looks like a quantized form of ``before``.
 
-    If ``before`` has no quantized tensor, ``after`` must have one.  Otherwise, ``after`` must have a
-    quantized tensor, and ``before`` a tensor of the same name that is not quantized.
+    If ``before`` has no quantized tensor, ``after`` must have one.  Otherwise, a tensor must be quantized in
+    ``after`` but not in ``before``; its name is the same in both models.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
@@ -118,8 +118,8 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 
     Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
     gets quantized inputs.  Raise ModelError if there are no records, or if the models have different inputs
-    or numbers of outputs, ShapeError if outputs differ in shape, LimitError if the results of one record do
-    not fit into memory.
+    or numbers of outputs.  Raise ShapeError if outputs differ in shape, and LimitError if the results of one
+    record do not fit into memory.
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
@@ -134,8 +134,8 @@ class Judge:
     """Runs ``after``, the quantized form of ``before``, right after each run of ``before``; compares both.
 
     Arguments:
-    ``records``: inputs that the user gives; all runs are judged.  If it is None, only the run on the seeded
-    input set ``normal`` is judged, because the sets ``boundary`` and ``zero`` are no typical inputs.
+    ``records``: inputs that the user gives; all runs are judged.  None: inputs are seeded, and only the run
+    on the set ``normal`` is judged, because the sets ``boundary`` and ``zero`` are no typical inputs.
     ``with_layers``: also compare the layers of the first run, as ``compare_layers`` does.
 
     Fields:

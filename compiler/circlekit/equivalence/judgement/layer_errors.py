@@ -33,7 +33,7 @@ class LayerError:
     DEQUANTIZE that produces ``value`` is skipped.
     ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
     models compute the result by different operators, or if the float operator cannot be computed.
-    ``clipped_count``: the number of elements that, in the float model, lie outside of the quantized range by
+    ``clipped_count``: the number of elements of the float result that are outside of the quantized range by
     more than the scale; 0 if the result is not quantized or has several scales.
     ``low``, ``high``: the smallest and the largest element of each channel (index of the last axis) in the
     float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.  The four arrays
@@ -52,7 +52,7 @@ class LayerError:
 
     @property
     def quantized(self) -> Value | None:
-        """The quantized result: ``value``, or the operand of its DEQUANTIZE; None if it is not quantized."""
+        """``value``, or the operand of the DEQUANTIZE that produces it; None if that is not quantized."""
         producer = self.value.producer
         value = producer.input if isinstance(producer, Dequantize) else self.value
         return value if is_quantized(value) else None
@@ -70,18 +70,21 @@ class LayerError:
     @property
     def clipped(self) -> float:
         """The share of elements that are clipped, from 0 to 1."""
-        return self.clipped_count / max(self.error.count, 1)
+        return self.clipped_count / max(self.error.count + self.error.skipped, 1)
 
     @property
     def added_share(self) -> float:
-        """The sum of squares of the added error, divided by that of the float result; 0 if that is 0."""
+        """The sum of squares of the added error, divided by ``error.signal``, that of the float result.
+
+        It is 0 if ``error.signal`` is 0.
+        """
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 
     @property
     def dead_channels(self) -> int:
         """The number of channels that vary in the float model and are constant in the quantized model.
 
-        A channel varies if its range is more than 1 % of the largest range of all channels.
+        A channel varies if its range is more than 1 % of the largest range that a channel has.
         """
         extent = self.high - self.low
         varies = extent > 0.01 * extent.max(initial=0.0)
@@ -89,10 +92,11 @@ class LayerError:
 
 
 class LayerErrors:
-    """The errors of the results of the quantized model ``after`` that are float32 results of ``before``, too.
+    """The errors of the results of the quantized model ``after`` that are also float32 results of ``before``.
 
-    ``layers``: the errors of each such result, in the order of ``after``.  ``names``: the names of all values
-    whose arrays ``add`` reads, from either model.
+    Results without an operator that computes them (see ``LayerError.op``) are left out.
+    ``layers``: the errors of each remaining result, in the order of ``after``.  ``names``: the names of all
+    values whose arrays ``add`` reads, from either model.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -161,8 +165,11 @@ def unscaled(reference: Array, result: Array) -> Array:
 
     Equalization makes the ranges of channels similar, and the next operator undoes its factors, so they are
     no error.  They are estimated by least squares from ``reference``, on elements that are finite in both.
-    ``result`` is returned unchanged if all factors are near 1, or if more than a tenth of the squared
-    difference would remain without them.
+    Return ``result`` itself if
+
+    - its rank is below 2, or it is empty,
+    - all factors are near 1 (see MIN_RESCALING), or
+    - dividing by the factors leaves a tenth or more of the squared difference from ``reference``.
     """
     if reference.ndim < 2 or not reference.size:
         return result
@@ -214,8 +221,8 @@ def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
 
 
 def _extended(extreme: np.ufunc, known: Array, new: Array) -> Array:
-    """Return ``extreme`` (minimum or maximum) of ``known`` and ``new``; ``new`` for the first record.
+    """Return ``extreme`` (minimum or maximum) of ``known`` and ``new``.
 
-    ``known`` is then empty.  Return ``new`` also if the number of channels has changed.
+    Return ``new`` for the first record, for which ``known`` is empty, and if the number of channels changed.
     """
     return new if known.shape != new.shape else np.asarray(extreme(known, new))

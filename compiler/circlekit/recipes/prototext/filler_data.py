@@ -43,10 +43,10 @@ EMPTY_STRING_BYTES = 64
 """The memory of an empty string while a tensor of strings is made."""
 
 MAX_LISTED = 64
-"""A recipe that is written lists the elements of constants with at most this many elements.
+"""In a recipe that is written, a constant of at most this many elements is a list of its elements.
 
-Other data is written in base64 if it has at most this number of bytes, or if there is no folder for files;
-otherwise it is written to a file.
+A larger constant whose elements are all equal is one element.  Any other data of at most this number of bytes
+is written in base64.  Larger data is written to a file, or in base64 if there is no folder for files.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
@@ -68,7 +68,8 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     ``tag``, ``args``: the filler.  ``count``: the number of elements.  It is not checked for base64, and not
     for file if numpy lacks the dtype (int4).
     ``seed``: the seed for gaussian.  ``files``: reads a file beside the recipe.
-    Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
+    Raise ModelError for invalid arguments, LimitError if the data does not fit into memory, and the errors of
+    ``files``.
     """
     if tag not in FILLERS:
         near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
@@ -235,8 +236,8 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
-    ``resample``: replace a large constant by a gaussian filler with its mean and standard deviation, unless
-    it is of BOOL, has equal elements, or has one that is not finite.
+    ``resample``: whether to replace a large constant by a gaussian filler with its mean and standard
+    deviation.  A constant of BOOL, of equal elements, or with an element that is not finite is not replaced.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)
@@ -258,10 +259,10 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return a filler with all elements, or with one element if there are more than 4 and all are equal.
+    """Return a filler with all elements; if there are more than 4 and all are equal, with one element.
 
-    Return None if too many elements would be listed, or if an element cannot be written as text without a
-    change of its bits (some NaN).
+    Return None if too many elements would be listed, or if the bits of an element, such as some NaN, cannot
+    be written as text.
     """
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
@@ -281,7 +282,7 @@ def _strings(data: Array) -> list[bytes] | None:
 
 
 def _elements(data: Array, dtype: DType, count: int) -> Array | None:
-    """Return the elements in the bytes ``data``; None if lists of elements cannot give these bytes."""
+    """Return the elements in the bytes ``data``; None if a list of elements cannot give these bytes."""
     if dtype.is_integer and dtype.numpy is None:
         numbers = unpacked(data, dtype)[:count]
         return numbers if np.array_equal(packed(numbers, dtype), data) else None

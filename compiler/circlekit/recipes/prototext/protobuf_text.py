@@ -85,7 +85,7 @@ class RecipeText:
     """A parsed recipe.  ``tree``: the tree of the message ModelRecipe, the whole recipe.
 
     ``label``: the name of the text, for errors.  ``fmt``: the format of the model, ``circle`` or ``tflite``;
-    recipes for them have different fields.  The constructor raises ParseError for an invalid text.
+    recipes for the two formats differ in some fields.  The constructor raises ParseError for an invalid text.
     """
 
     def __init__(self, text: str, label: str, fmt: str) -> None:

@@ -2,8 +2,9 @@
 """Write a decoded model file as ``test.recipe``, from which ``recipe_reader`` makes an equal model.
 
 A model file consists of tables (Tensor, Operator, ...), a recipe of messages (Operand, Operation, ...).  The
-tree of a table or message is a dict {field: value}; in the value of a union, the key "" names the table.  A
-tree of the file lacks the fields that the file lacks, so ``get`` states the defaults of the schema.
+tree of a table or message is a dict {field: value}; in the value of a union, the key "" names the table.  The
+tree of a table has only the fields that the file has; for others, ``tree.get(field, default)`` gives the
+default of the schema.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def recipe_text(
     ``tree``: the table Model.  ``data``: the bytes of the file, for constants after the flatbuffer.
     ``fmt``: the format of the file, ``circle`` or ``tflite``.
     ``folder``: gets large constants as files; None: they are in the text, in base64.
-    ``resample``: replace large constants by random numbers of a normal distribution with the same mean and
-    standard deviation.
+    ``resample``: whether to replace large constants by random numbers of a normal distribution with the same
+    mean and standard deviation.
 
     Raise UnsupportedError for a model that recipes cannot express.
     """
@@ -66,7 +67,7 @@ class _RecipeWriter:
 
     ``has_external_data``: whether the file stores constants after the flatbuffer.
     ``buffers``: the bytes of each buffer; None: no data.
-    ``fillers``: the messages Filler (data of a constant) that were made, by (index of the buffer, dtype,
+    ``fillers``: the messages Filler (data of a constant) made so far; the key is (index of the buffer, dtype,
     number of elements or None).
     ``codes``: (operator, custom code or None, version) of each operator code.
     ``names``: for each graph, unique names of its tensors, which recipes call operands.
@@ -167,7 +168,7 @@ class _RecipeWriter:
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
     def filler(self, tree: Tree, data: Array) -> Tree:
-        """Return a message Filler for a tensor with the bytes ``data``; tensors may share it."""
+        """Return a message Filler for a tensor with the bytes ``data``; tensors of a buffer may share it."""
         dtype = DType[tree.get("type", "FLOAT32")]
         elements: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:

@@ -51,8 +51,8 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
 }
 """{name of a function in rules: (number of its arguments, function that returns the actual value as text)}.
 
-The function gets the model file and the arguments: ``kind``, the name of an operator in the schema such as
-ADD, or ``name``, that of a tensor; for ``const_count`` a word in the names of constants.
+The function gets the model file and the arguments.  ``kind`` is the name of an operator in the schema, such
+as ADD.  ``name`` is the name of a tensor; for ``const_count``, it is a word in the names of constants.
 """
 
 CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {

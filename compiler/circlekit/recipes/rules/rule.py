@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the result of passes: rules of a test, the model that they check, the reading of arguments.
+"""The classes of rules: a rule, the rules of one test, the model that rules check, and a rule as parsed.
 
-Rules are written in ``.ck`` recipes, as ``ops(Add: 1)``, or in ONE's ``test.rule``.
+A rule says what must hold after passes.  Rules are written in ``.ck`` recipes, such as ``ops(Add: 1)``, or in
+ONE's ``test.rule``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Rule:
 class RuleBlock:
     """The rules of one test, and the passes after which they must hold: a block ``rules { }``, for example.
 
-    ``passes``: their names, or their flags, which have ``-`` in place of ``_``.
+    ``passes``: the names of the passes, or their flags, which have ``-`` in place of ``_``.
     ``format``: the format of the result; None: that of the recipe.
     ``tolerance``: the allowed difference of an output relative to its largest magnitude; None: the default.
     ``settings``: {name of a pass option: value}.
@@ -133,7 +134,7 @@ class Call:
     def positional(self, minimum: int, maximum: int | None = None) -> list[Literal]:
         """Return the arguments without names.
 
-        There must be at least ``minimum`` of them, and at most ``maximum`` unless that is None.
+        There must be at least ``minimum`` and at most ``maximum`` of them; None: there is no upper limit.
         """
         arguments = self.node.positional
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
@@ -161,7 +162,7 @@ class Call:
         return [str(self.expect(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
-        """Return the name, without ``%``, in the only argument without a name, which must be a value."""
+        """Return ``y`` if the only argument without a name is the value ``%y``; it must be a value."""
         return str(self.expect(self.only(), ValueName, "a value (%name)"))
 
     def expect(self, literal: Literal, kind: type, what: str) -> Any:
