@@ -5,7 +5,7 @@
     report = circlekit.optimize(model, verify=True)
     circlekit.save(model, "out.circle")
 
-With ``verify=True``, the outputs are compared after every pass.
+With ``verify=True``, every pass is checked: the outputs before and after it are compared.
 
 Each public name is imported from its module when it is first used, so that a command imports only what it
 needs.

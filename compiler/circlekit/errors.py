@@ -71,7 +71,7 @@ class ShapeError(ModelError):
 
 
 class LimitError(CirclekitError):
-    """Work that would exceed a limit of memory or graph calls; nothing was allocated for it."""
+    """Work that would exceed a limit of memory or graph calls."""
 
 
 class UnsupportedError(CirclekitError):
@@ -110,7 +110,8 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
 def counted(count: int | None, noun: str, plural: str = "") -> str:
     """Return ``count`` and ``noun``: "1 operator", "2 operators".
 
-    ``count``: a number, or a dimension, which the caller knows not to be None.  ``plural``: if irregular.
+    ``count``: never None; its type allows None only because the type of a dimension does.  ``plural``: the
+    plural of ``noun`` if it is irregular.
     """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
@@ -126,7 +127,8 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
        one edit is always allowed.  If word and name have equally many underscores, the same limit holds for
        each part between underscores.
 
-    Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.
+    Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
+    a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

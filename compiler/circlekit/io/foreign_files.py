@@ -20,7 +20,7 @@ VARINT, COUNTED = 0, 2
 """Two wire types of protobuf, which say how a field is stored: a varint; a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The wire types of fixed size, each with this size.  (3 and 4, the deprecated groups, are not read.)"""
+"""{wire type: its size in bytes} for those of fixed size.  (3 and 4, the deprecated groups, are not read.)"""
 
 Fields = dict[int, memoryview | int]
 """The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.

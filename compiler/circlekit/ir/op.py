@@ -107,7 +107,7 @@ class AttributeField(Attribute):
         op.touch()
 
 
-# The functions below return a field, but are annotated with the type that the field has on an operator.
+# The functions below return a field, but are annotated with the type of its value on an operator.
 
 
 def operand(*dtypes: DType) -> Value:

@@ -67,8 +67,9 @@ class QuantizationRule:
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
     share the scale and zero point of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
-    ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
-    one scale only.  Constant weights do not use the lowest integer; signed ones have the zero point 0.
+    ``weights``: the operands that hold weights, each with the axis of its channels; None instead of an axis
+    means that the kernel takes one scale only.  Constant weights do not use the lowest integer; signed ones
+    have the zero point 0.
     ``one_scale``: integer kernels take one scale for the weights.  The axis in ``weights`` is then only for
     weights that a DEQUANTIZE converts to float: these may have one scale for each channel.
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.

@@ -37,8 +37,8 @@ In this list, "a -> b" is an object that gives b for each name a.
     source          where the constraints come from; this is not a constraint
 
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
-satisfies the constraint.  Only ``known`` demands known shapes.  But for ``broadcast_rank``, a shape with an
-unknown dimension, or an unknown shape, differs from a known one.
+satisfies the constraint.  There are two exceptions.  ``known`` demands known shapes.  For ``broadcast_rank``,
+an unknown shape, or a shape with an unknown dimension, differs from a known shape.
 """
 
 from __future__ import annotations
