@@ -69,10 +69,9 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
 
     Raise
 
-    - ParseError, with the place, for an invalid text;
+    - ParseError, with the place, for an invalid text, and if the constants together exceed the memory limit;
     - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands, or if the text
       leaves out types of results that cannot be inferred;
-    - LimitError if the constants together exceed the memory limit;
     - the errors of ``resolve``.
     """
     source = Source(text, label)
