@@ -145,7 +145,7 @@ def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
 def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
     """Return a test for a zip archive with an entry whose path contains one of ``names``.
 
-    The paths stand before each zipped file and, all together, at the end of the archive.
+    Each path stands before its zipped file; all paths stand again at the end of the archive.
     """
 
     def test(data: memoryview) -> bool:

@@ -94,7 +94,7 @@ class Value(Tensor):
 class Op(Declaration):
     """One operator in a graph.
 
-    ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
+    ``inputs``: the operands in the schema's order, None for an absent operand; ``set_input`` changes them.
     ``version``: the operator version in the file.  It is None if the operator is new or was changed.  Then an
     operator is saved with the version that ``required_version`` returns, but a changed opaque operator from a
     file with the version that it had there.

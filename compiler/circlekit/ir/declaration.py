@@ -306,7 +306,7 @@ class Declaration:
         return None
 
     def integer_caution(self) -> str | None:
-        """Return a sentence for the user on results of integer kernels that are far off; None if none are.
+        """Return a warning for the user if results of the integer kernel are far off; else None.
 
         Unlike ``integer_fault``, this does not keep the quantizer from quantizing the operator.
         """
@@ -320,7 +320,7 @@ class Declaration:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
         From these numbers, calibration takes the ranges that integer kernels need.  A state (a variable that
-        is an operand) changes during a run: its array holds the numbers that it had at any time of the run.
+        is an operand) changes during a run: its array has all numbers that the state held during the run.
         ``operands``: as for the kernel.
         """
         return {}
@@ -329,8 +329,9 @@ class Declaration:
         """Return the attributes and constants that this operator needs if the axes of its data are permuted.
 
         Each operand in ``layout_operands``, and each result, is to be replaced by its transpose: axis k of
-        the transpose is axis ``perm[k]``.  The returned dict has, by name, the parameters that change:
-        attributes, and arrays of constant operands.  Return None if the operator cannot be permuted.
+        the transpose is axis ``perm[k]`` of the original.  The returned dict has, by name, the parameters
+        that change: attributes, and arrays of constant operands.  Return None if the operator cannot be
+        permuted.
         """
         if not self.layout_operands:
             return None

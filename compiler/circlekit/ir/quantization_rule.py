@@ -78,7 +78,7 @@ class QuantizationRule:
     ``biases``: for operators with several matrix products: the possible scales of each bias, by its name.
     The first product whose factors are all present gives the scale.
     ``states``: the operands that are variables, which the kernel reads and writes.
-    ``wide``: the operands and inner tensors that are int16 with zero point 0, whatever the activations are.
+    ``wide``: the operands and inner tensors that are int16 with zero point 0 for every dtype of activations.
     ``power_of_two``: the states whose scale is a power of two, with the least and the greatest exponent.
     ``summed``: the constant operands whose products with int16 numbers the kernel sums up in 32 bits; the
     sum must not overflow.

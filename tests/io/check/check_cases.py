@@ -113,11 +113,12 @@ def both(*changes: Change) -> Change:
 
 
 def buffer(number: int, size: int) -> Change:
+    """Return a change that makes the data of a buffer ``size`` zeros."""
     return put(f"buffers[{number}].data", np.zeros(size, np.uint8))
 
 
 def region(offset: int, size: int) -> Change:
-    """Store the data of tensor w at a position of the file."""
+    """Return a change that makes the data of tensor w external: ``size`` bytes at ``offset`` in the file."""
     return both(put("buffers[1].data", None), put("buffers[1].offset", offset), put("buffers[1].size", size))
 
 
@@ -135,6 +136,7 @@ def code(number: int, name: str, options: str | None = None) -> Change:
 
 
 def one_scale_less(f: File) -> None:
+    """Give tensor w three scales for its four channels."""
     f.main.tensors[2].quantization = f.make("QuantizationParameters", scale=[0.5] * 3)
 
 
@@ -162,6 +164,7 @@ def blocks(scales: int) -> Change:
 
 
 def external(f: File) -> None:
+    """Add an external buffer with the id 5."""
     f.model.externalBufferGroups = [f.make("ExternalBufferGroup", name="weights.bin")]
     f.model.externalBuffers = [f.make("ExternalBuffer", id=5, offset=64, length=16)]
 
