@@ -26,7 +26,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, the title in its first line, its text, and the first line of the text."""
+    """A fenced block: its language, the title in its first line, its text, the line number of the text."""
 
     language: str
     title: str

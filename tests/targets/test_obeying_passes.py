@@ -154,7 +154,7 @@ def test_the_report_counts_what_does_not_run() -> None:
 
 
 def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
-    """The batch norm is fused, although its target lacks a bias: legalization splits the bias off again."""
+    """The target's TRANSPOSE_CONV has no bias.  The batch norm is fused; legalization splits off the bias."""
     model = circlekit.load(TCONV)
     circlekit.optimize(model, verify=True)
     assert codes(model) == ["TRANSPOSE_CONV"]

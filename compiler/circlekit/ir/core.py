@@ -95,9 +95,9 @@ class Op(Declaration):
     """One operator in a graph.
 
     ``inputs``: the operands in the schema's order, None for an absent operand; ``set_input`` changes them.
-    ``version``: the operator version in the file.  It is None if the operator is new or was changed.  Then an
-    operator is saved with the version that ``required_version`` returns, but a changed opaque operator from a
-    file with the version that it had there.
+    ``version``: the operator version in the file.  It is None if the operator is new or was changed.  Then
+    the operator is saved with the version that ``required_version`` returns; but an opaque operator from a
+    file is saved with its version in the file.
     ``previous``, ``next``: the neighbors of the operator in its graph.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
     A change of an attribute replaces the dict, because snapshots (``ir.snapshot``, for undo) share it.

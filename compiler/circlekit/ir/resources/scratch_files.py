@@ -31,7 +31,7 @@ This leaves descriptors for huge arrays, however many smaller ones there are.
 """
 
 MAX_DESCRIPTOR = 512
-"""The largest file descriptor to use.  Each array in a file keeps it open; a process may open about 1000."""
+"""The largest file descriptor to use.  Each array in a file has one; a process may often have only 1024."""
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

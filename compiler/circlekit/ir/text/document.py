@@ -190,7 +190,7 @@ def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
 
 
 def _parse_ports(source: Source) -> list[tuple[str, Token]]:
-    """Return the inputs or outputs of a signature in parentheses; a value without a key is its own key."""
+    """Return the inputs or outputs of a signature in parentheses; ``%x`` without a key means ``x: %x``."""
 
     def port() -> tuple[str, Token]:
         key = source.expect_kind("name", "string", "value")
