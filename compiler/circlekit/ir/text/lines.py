@@ -119,7 +119,8 @@ def _attributes(op: Op, names: Names) -> list[str]:
         value = op.attribute_values.get(spec.name, spec.default)
         if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
             continue
-        # a default is left out, except one that was set where the parser would take another, implied value
+        # A default is left out.  The exception is one that was set, if the parser would take an implied value
+        # in its place.
         is_set = spec.name in op.attribute_values
         is_implied = not is_set or same_attribute(value, implied.get(spec.name, value))
         if not same_attribute(value, spec.default) or not is_implied:
