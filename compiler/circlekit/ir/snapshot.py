@@ -92,7 +92,8 @@ class Snapshot:
     def changed(self) -> tuple[list[Op], list[Op]]:
         """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
-        An operator that differs is in both lists.  It differs if one of these has changed:
+        An operator that differs, and is still in the model, is in both lists.  It differs if one of these has
+        changed:
 
         - its operands, results, attributes or version;
         - dtype, shape, data, quantization or ``extra`` of an operand or result;
