@@ -31,7 +31,7 @@ ENTRY = re.compile(r"(\w+)\s*(?::\s*(\[?\w+\]?)\s*)?(?:=\s*([\w.+-]+)\s*)?(?:\((
 
 HEADER = '''\
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as data.  Made by schema/make_tables.py from schema/circle.fbs: change that, not this."""
+"""The schema as data, made by schema/make_tables.py from schema/circle.fbs.  Edit that file, not this one."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ Row = tuple[str, int | None, int | None]
 """Name, its number in .tflite, its number in .circle; None where the format does not have it."""
 
 FieldRow = tuple[str, str, str | int | float | bool | None, str]
-"""Name, type, default (an enum value by name), the format that alone has the field or ""."""
+"""Name, type, default (an enum value by name), the only format that has the field ("": both have it)."""
 '''
 
 

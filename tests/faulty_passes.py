@@ -9,9 +9,9 @@ from circlekit.ir.graph import Model
 
 
 def scale_weights_once(model: Model, factor: float) -> int:
-    """Multiply the second operand of the first operator by ``factor``, and return 1, a change.
+    """Multiply the second operand of the first operator by ``factor``, and return 1, the number of changes.
 
-    The next call for the same model changes nothing and returns 0, so that a pass that calls it ends.
+    The next call for the same model changes nothing and returns 0, so that the pass is not run again.
     """
     if model.extra.pop("is_scaled", None):
         return 0

@@ -5,7 +5,8 @@
     report = circlekit.optimize(model, verify=True)
     circlekit.save(model, "out.circle")
 
-With ``verify=True``, the outputs are compared after every pass.
+With ``verify=True``, the model is run before the passes and after each pass that changes it, and the outputs
+are compared.
 
 Each public name is imported from its module when it is first used, so that a command imports only what it
 needs.

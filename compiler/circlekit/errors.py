@@ -52,7 +52,7 @@ class FormatError(CirclekitError):
 
 
 class FormatWarning(UserWarning):
-    """Something in a file that circlekit does not read, and in most cases cannot keep."""
+    """A part of a file that circlekit does not read; in most cases, a saved model does not have it."""
 
 
 class ParseError(CirclekitError):
@@ -71,7 +71,7 @@ class ShapeError(ModelError):
 
 
 class LimitError(CirclekitError):
-    """Work that would exceed a limit of memory or graph calls; nothing was allocated for it."""
+    """Work that would exceed a limit of memory or graph calls."""
 
 
 class UnsupportedError(CirclekitError):
@@ -95,7 +95,7 @@ def check_name(kind: str, name: object) -> None:
 def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
     """Return ``names`` as a list; a string is one name.
 
-    Raise ModelError for anything else than a string or strings.  ``kind``: what each should name.
+    Raise ModelError unless ``names`` is a string or contains only strings.  ``kind``: what each should name.
     """
     if isinstance(names, str):
         return [names]
@@ -110,7 +110,8 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
 def counted(count: int | None, noun: str, plural: str = "") -> str:
     """Return ``count`` and ``noun``: "1 operator", "2 operators".
 
-    ``count``: a number, or a dimension, which the caller knows not to be None.  ``plural``: if irregular.
+    ``count``: never None; its type allows None only because the type of a dimension does.  ``plural``: the
+    plural of ``noun`` if it is irregular.
     """
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
@@ -123,10 +124,11 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     1. If ``word`` has three letters or more: the names that begin with ``word``.
     2. If there is no such name: the names of two letters or more with the smallest edit distance to ``word``,
        first those with the same first letter.  The distance is at most a third of the length of ``word``, but
-       one edit is always allowed.  If word and name have equally many underscores, the same limit holds for
-       each part between underscores.
+       one edit is always allowed.  If word and name have equally many underscores, they are also compared
+       part by part: the edits in a part are at most a third of its length, or one.
 
-    Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.
+    Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
+    a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

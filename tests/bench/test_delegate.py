@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators of a model LiteRT's delegate runs, and the latencies of models."""
+"""``tools.bench.delegate``: which operators of a model LiteRT's delegate runs; the latencies of models."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ def test_a_failing_command_is_an_error() -> None:
 
 
 def test_commands_take_turns(tmp_path: Path) -> None:
+    """The target is removed before each run; a command fails if the target exists."""
     log, target = tmp_path / "log", tmp_path / "target"
     write = "import pathlib, sys; p, q = map(pathlib.Path, sys.argv[1:3]); assert not q.exists(); q.touch(); "
     add = write + "p.open('a').write(sys.argv[3])"

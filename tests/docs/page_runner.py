@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the code blocks of a Markdown page in order, in the current directory: ``page_runner.py PAGE.md``.
 
-    ```text title="net.ck"     is written to that file and not run, also if the language is another one
+    ```text title="net.ck"     is written to the file net.ck and not run, whatever the language
     ```python                  is executed; all Python blocks of a page share their names
     ```pycon                   is executed and compared with the output shown, as by doctest
     ```console                 lines that begin with "$ " are commands of a shell; the output is compared, and
@@ -26,7 +26,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, the title in its first line, its text, and the line where that begins."""
+    """A fenced block: its language, the title in its first line, its text, the line number of the text."""
 
     language: str
     title: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An example of the guide runs, every pass is on its page, and the README's commands are installed."""
+"""An example of the guide runs, the page of passes has all of them, the README's commands are installed."""
 
 from __future__ import annotations
 

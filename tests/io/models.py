@@ -85,7 +85,7 @@ class File:
 
 
 def file_bytes(name: str) -> bytes:
-    """The bytes of a file of ``LIBRARY``."""
+    """Return the bytes of the file ``name`` of ``LIBRARY``."""
     oracle, fill = LIBRARY[name]
     file = File(oracle)
     fill(file)

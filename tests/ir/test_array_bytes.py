@@ -22,7 +22,7 @@ KINDS = ["<f4", ">f4", "<i2", ">i8", "u1", "?", "<c16"]
 
 @st.composite
 def arrays(draw: st.DrawFn) -> Array:
-    """Contiguous or not: axes permuted, reversed, thinned out, repeated without memory."""
+    """Draw an array, contiguous or not: axes permuted, reversed, thinned out, repeated without memory."""
     shape = draw(st_numpy.array_shapes(min_dims=0, max_dims=4, max_side=9))
     kind = np.dtype(draw(st.sampled_from(KINDS)))
     count = int(np.prod(shape)) * kind.itemsize

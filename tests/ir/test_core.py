@@ -225,7 +225,7 @@ def test_insert_and_remove() -> None:
 
 
 def test_operators_of_no_or_another_graph_are_refused() -> None:
-    """A second removal would empty the list of operators."""
+    """Without this check, a second removal of an operator would empty the list of operators."""
     graph, other = net(), net()
     added = graph.append(Add(graph.inputs[0], graph.inputs[0]))
     graph.remove(added)
@@ -351,7 +351,7 @@ def test_inline_copies_a_graph_before_an_operator() -> None:
 
 
 def permuted(line: str) -> dict[str, object] | None:
-    """What an operator on ``%x`` must change when the last of four axes becomes the second."""
+    """Return what an operator on ``%x`` must change when the last of four axes becomes the second."""
     op = parse_model(graph_text(line, inputs="%x: f32[1,2,3,4]")).main.ops[0]
     changes = op.permuted((0, 3, 1, 2))
     return changes and {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in changes.items()}

@@ -7,8 +7,8 @@ from tests.conftest import SHARED
 
 TICO = sorted((SHARED / "models/tico").glob("*.circle"))
 
-# channels last (NHWC) and channels first (NCHW): exporters write a layer of PyTorch, which reads and gives
-# NCHW data, as a layer on NHWC between two transposes
+# The permutations to channels last (NHWC) and to channels first (NCHW).  A layer of PyTorch has NCHW data;
+# exporters write it as an NHWC layer between two transposes.
 LAST, FIRST = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
 
 EXPORTS = {

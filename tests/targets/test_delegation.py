@@ -19,7 +19,7 @@ from tests.targets.toy import ANY, toy
 
 
 def delegating(runs: str, takes: str) -> Target:
-    """A target that runs the operators ``runs`` and ``takes``, of which its delegate takes ``takes``."""
+    """Return a target that runs the operators ``runs`` and ``takes``; its delegate runs only ``takes``."""
     delegated = dict.fromkeys(takes.split(), ANY)
     return replace(toy(*runs.split(), *takes.split()), delegated=delegated)
 

@@ -131,7 +131,7 @@ def test_inputs_and_outputs_that_onert_does_not_take(
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
 def test_limited_integers_run_in_onert(dtype: str) -> None:
     body, outputs = "%a = Concatenation(%x, %x) {axis: 1, act: RELU6}", "%a"
-    if dtype == "i32":  # onert has its MINIMUM
+    if dtype == "i32":  # onert has MINIMUM for i32, but not for i64
         body, outputs = f"{body} %y = Maximum(%x, [-3])", "%a, %y"
     model = circlekit.parse(f"graph main(%x: {dtype}[2,3]) -> {outputs} {{\n{body}\n}}")
     assert run_in_onert(model) == (False, False)

@@ -37,7 +37,7 @@ def plan_of(text: str, name: str) -> MemoryPlan:
 
 
 def placed(plan: MemoryPlan) -> dict[str, tuple[int, int, int]]:
-    """Offset and lifetime of each buffer, by its name."""
+    """Return offset, first and last operator of each buffer, by the name of the buffer."""
     return {
         life.buffer.name: (offset, life.first, life.last)
         for life, offset in zip(plan.lifetimes, plan.offsets, strict=True)

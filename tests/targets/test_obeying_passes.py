@@ -47,7 +47,7 @@ def test_a_rewrite_whose_result_does_not_run_is_refused_with_a_sentence() -> Non
 @pytest.mark.parametrize(
     "target",
     [toy("NEG", "ADD", "SUB"), toy("ADD"), "none"],
-    ids=["has it", "has not what is replaced either", "none"],
+    ids=["has it", "lacks what is replaced, too", "none"],
 )
 def test_a_rewrite_is_applied_where_nothing_is_lost(target: object) -> None:
     model = circlekit.parse(NEGATED)
@@ -138,8 +138,8 @@ def test_verification_fails_for_what_no_longer_runs(wild: str, monkeypatch: pyte
     text = "graph main(%x: f32[1,4]) -> %y {\n  %y = Add(%x, [0.0])\n}"
     with pytest.raises(EquivalenceError, match="Toy ran the original, but does not run %y: Toy has no SUB"):
         circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"), verify=True)
-    circlekit.optimize(circlekit.parse(text), wild, target=toy("MUL"), verify=True)  # it ran neither
-    circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"))  # not asked for
+    circlekit.optimize(circlekit.parse(text), wild, target=toy("MUL"), verify=True)  # ADD does not run either
+    circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"))  # no verification was asked for
 
 
 def test_the_report_counts_what_does_not_run() -> None:
@@ -154,7 +154,7 @@ def test_the_report_counts_what_does_not_run() -> None:
 
 
 def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
-    """The batch norm is fused; legalization splits the bias off again, which the target lacks."""
+    """The target's TRANSPOSE_CONV has no bias.  The batch norm is fused; legalization splits off the bias."""
     model = circlekit.load(TCONV)
     circlekit.optimize(model, verify=True)
     assert codes(model) == ["TRANSPOSE_CONV"]

@@ -82,7 +82,7 @@ def test_what_has_no_memory_is_at_0() -> None:
 
 
 def test_the_memory_of_inputs_is_left_out_but_not_that_of_variables() -> None:
-    """Both inputs have none, also where one of them is an output."""
+    """If the memory of inputs is left out, no input has any, also not one that is an output, too."""
     graph = circlekit.parse("""
     graph main(%x: f32[2], %z: f32[4]) -> %y, %x {
       %s: f32[2] variable
@@ -108,7 +108,7 @@ def test_onert_micro_has_inputs_and_outputs_first() -> None:
 
 
 def test_a_variable_is_no_graph_input() -> None:
-    """ONE's order has ``luci::input_nodes`` first; its node of a variable is not one of them."""
+    """The order of onert-micro has ``luci::input_nodes`` first; the node of a variable is not among them."""
     graph = circlekit.parse("""
     graph main(%x: f32[2]) -> %y {
       %s: f32[2] variable

@@ -23,9 +23,9 @@ PIPE_STEP_BYTES = 1 << 20
 class FileMap(mmap.mmap):
     """A read-only memory map of a file; it can check whether the file was changed.
 
-    ``descriptor``: a file descriptor that stays open as long as the map, so that ``check`` sees the mapped
-    file even if another file has its name now.  ``name``: the path, for messages.  ``stamp``: the result of
-    ``_stamp`` when the file was mapped.
+    ``descriptor``: a file descriptor that stays open as long as the map.  So ``check`` examines the mapped
+    file even if its path now leads to another file.  ``name``: the path, for messages.  ``stamp``: the result
+    of ``_stamp`` when the file was mapped.
     """
 
     descriptor: int
@@ -46,7 +46,7 @@ class FileMap(mmap.mmap):
         return new
 
     def seekable(self) -> bool:
-        """Return True.  ``zipfile`` calls this method, which ``mmap`` has from Python 3.13 on only."""
+        """Return True.  ``zipfile`` calls this method, which ``mmap`` lacks before Python 3.13."""
         return True
 
     def seek(self, *place: Any) -> None:
@@ -74,8 +74,9 @@ def _stamp(descriptor: int) -> tuple[int, ...]:
 def map_file(path: str | os.PathLike[str]) -> memoryview:
     """Return the bytes of a file as a read-only memory map, or a copy of the bytes of a pipe.
 
-    Raise FileError if the file cannot be read; if ``path`` is the folder of another framework's model, the
-    error says what to do.  Raise LimitError if a pipe has more bytes than the memory limit.
+    Raise FileError if the file cannot be read or is a device.  If ``path`` is the folder of another
+    framework's model, the error says what to do.  Raise LimitError if a pipe has more bytes than the memory
+    limit.
     """
     with translated(path, "read"):
         if (description := foreign_folder(Path(path))) is not None:
@@ -105,7 +106,7 @@ def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Return a context that turns errors into FileError with the message ``PATH: cannot be VERB: reason``.
 
     The errors are OSError, ValueError (for example for a path with a zero byte) and RuntimeError (for a loop
-    of links).  Raise FileError for an empty ``path``, and for a ``path`` of another type.
+    of links).  Raise FileError at once if ``path`` is empty, or neither a string nor an ``os.PathLike``.
     """
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"expected a path, got {type(path).__name__}")

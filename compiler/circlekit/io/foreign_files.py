@@ -20,7 +20,7 @@ VARINT, COUNTED = 0, 2
 """Two wire types of protobuf, which say how a field is stored: a varint; a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The wire types of fixed size, each with this size.  (3 and 4, the deprecated groups, are not read.)"""
+"""{wire type: its size in bytes} for those of fixed size.  (3 and 4, the deprecated groups, are not read.)"""
 
 Fields = dict[int, memoryview | int]
 """The fields of a protobuf message by number: the bytes of a field, or its value if it is a varint.
@@ -145,7 +145,7 @@ def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
 def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
     """Return a test for a zip archive with an entry whose path contains one of ``names``.
 
-    The paths stand before each zipped file and, all together, at the end of the archive.
+    Each path stands before its zipped file; all paths stand again at the end of the archive.
     """
 
     def test(data: memoryview) -> bool:

@@ -63,7 +63,7 @@ def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
 def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
     """Return ``options`` with indices in place of graphs.
 
-    ``graphs``: the index of each graph of the model by ``id(graph)``; all graphs in ``options`` are in it.
+    ``graphs``: the index of each graph of the model by ``id(graph)``.  It has every graph in ``options``.
     """
 
     def stored(item: Any) -> Any:
@@ -155,7 +155,7 @@ def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
     """Return the value of the field of ``slot`` for the attribute ``value``; None to omit the field.
 
     The field is omitted for None and for an empty vector.  ``graphs``: the index of each graph of the model
-    by ``id(graph)``; if ``value`` is a graph, it is in it.
+    by ``id(graph)``.  If ``value`` is a graph, ``graphs`` has it.
     """
     attribute, field = slot
     if value is None:

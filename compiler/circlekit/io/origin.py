@@ -8,7 +8,7 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       empty vectors in the options table, and fields that the class does not declare
             no_options    set if the class has an options table, but the file has none for this operator: the
-                          name of the table if the file has this name without a table, else True
+                          name of the table if the file has the type of the table all the same, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code
@@ -82,9 +82,9 @@ class Origin:
 
 
 def extra_fault(extra: Tree, types: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Return a sentence if ``extra`` has a value that is none of the ``types`` of its key, else None.
+    """Return a sentence that says which value in ``extra`` has none of the ``types`` of its key; or None.
 
-    A model text may state any value in ``extra``.
+    Such values occur because a model text may state any value in ``extra``.
     """
     for key, value in extra.items():
         if key in types and not isinstance(value, types[key]):

@@ -35,7 +35,8 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     input_ids = set(cloner.values)
     copies = [cloner.op(op) for op in source]
     outputs = [cloner.value(v) for v in source.outputs]
-    for key, value in cloner.values.items():  # before the copies are in the graph, where they use their names
+    # name the copies before they enter the graph: afterwards their own names would count as taken
+    for key, value in cloner.values.items():
         value.name = value.name if key in input_ids else graph.unique_name(value.name)
     for copied in copies:
         # not ``edges``, which replaces all uses of a value: the arguments have other users

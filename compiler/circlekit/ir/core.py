@@ -94,9 +94,10 @@ class Value(Tensor):
 class Op(Declaration):
     """One operator in a graph.
 
-    ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
-    ``version``: the operator version in the file.  It is None if the operator is new or was changed; then the
-    operator is saved with the version that ``required_version`` returns.
+    ``inputs``: the operands in the schema's order, None for an absent operand; ``set_input`` changes them.
+    ``version``: the operator version in the file.  It is None if the operator is new or was changed.  Then
+    the operator is saved with the version that ``required_version`` returns; but an opaque operator from a
+    file is saved with its version in the file.
     ``previous``, ``next``: the neighbors of the operator in its graph.
     ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
     A change of an attribute replaces the dict, because snapshots (``ir.snapshot``, for undo) share it.
@@ -129,8 +130,8 @@ class Op(Declaration):
 
         ``results``: the values that the operator produces; by default new values of the inferred types, whose
         names are empty until the operator is inserted into a graph.  Raise ModelError for an operand that is
-        not a Value, for an unknown attribute, and for an attribute of a wrong type.  If the types must be
-        inferred, raise ShapeError if the shape rule rejects the operands, UnsupportedError if there is none.
+        not a Value, for an unknown attribute, and for an attribute of a wrong type.  Without ``results``,
+        also raise the errors of ``inferred``.
         """
         self.graph = self.previous = self.next = self.version = None
         self.extra = {}
@@ -171,7 +172,7 @@ class Op(Declaration):
     if not TYPE_CHECKING:  # type checkers know the attributes from the class
 
         def __setattr__(self, name: str, content: object) -> None:
-            """Raise ModelError if ``name`` is neither an attribute of the operator nor a field of Op."""
+            """Set a field; raise ModelError if operators of this class have no field ``name``."""
             if name not in _OP_FIELDS and not hasattr(type(self), name):
                 hint = did_you_mean(name, [a.name for a in self.attributes] + [o.name for o in self.operands])
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
@@ -257,7 +258,10 @@ class Op(Declaration):
                 yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
 
     def attribute_items(self) -> dict[str, Any]:
-        """Return every declared attribute by name; if it was not set, as a file states it."""
+        """Return the value of every declared attribute by name.
+
+        An attribute that was not set has its value in ``implied_attributes``, or else its default.
+        """
         defaults = {a.name: a.default for a in self.attributes}
         return {**defaults, **self.implied_attributes(), **self.attribute_values}
 
@@ -287,10 +291,10 @@ class Graph:
     """Inputs, outputs, and operators in a valid order.
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
-    that grows with every change of inputs, outputs or operators; code that changes only the fields of a
-    value, such as its shape, increases the number itself.  ``Snapshot.restore`` brings an earlier number
-    back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``: fields of the
-    schema's SubGraph that the IR does not interpret.
+    that grows with every change of inputs, outputs or operators.  A change of a value's fields, such as its
+    shape, does not increase it; the code that makes such a change must do this.  ``Snapshot.restore`` brings
+    an earlier number back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``:
+    fields of the schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:

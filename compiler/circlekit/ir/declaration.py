@@ -215,9 +215,12 @@ class Declaration:
     def inferred(self) -> tuple[TensorType, ...]:
         """Return the types from ``infer`` as a tuple with one type per result.
 
-        Raise ModelError if a graph attribute is missing or ``infer`` itself is wrong, ShapeError if the
-        operands do not fit or a result would have too many dimensions or one out of range, UnsupportedError
-        if there is no shape rule.
+        Raise
+
+        - ShapeError if the operands do not fit, or if a result would have more than MAX_RANK dimensions or a
+          dimension out of range;
+        - UnsupportedError if there is no shape rule;
+        - ModelError if a graph attribute is missing, or if ``infer`` itself is wrong.
         """
         kind = type(self).__name__
         for spec in self.attributes:
@@ -263,9 +266,10 @@ class Declaration:
         return max([self.versions.get(value.dtype, 1), *by_rank])
 
     def implied_attributes(self) -> Mapping[str, Any]:
-        """Return by name the values that attributes have in a file if they were not set.
+        """Return values for attributes that were not set, by name; they are written instead of the defaults.
 
-        An attribute that is not in the result has its default.
+        Cast, for example, returns the dtypes of its operand and its result.  An attribute that is not in the
+        result has its default.
         """
         return {}
 
@@ -278,8 +282,8 @@ class Declaration:
 
         The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
         and of the first result by the name "output".  ``outer``: whether a 1 at the beginning of a constant
-        shape stands for the batch, and changes together with axis 0 of an operand.  Example: if the operand
-        [8, 3] becomes [16, 3], the constant shape [1, 8, 3] becomes [2, 8, 3] with ``outer``, else
+        shape stands for the batch; then it changes together with axis 0 of an operand.  Example: if the
+        operand [8, 3] becomes [16, 3], the constant shape [1, 8, 3] becomes [2, 8, 3] with ``outer``, else
         [1, 16, 3].  The returned dict has, by name, attributes and the elements of constant operands (lists
         of integers).  Raise ShapeError if no constant fits.
         """
@@ -295,14 +299,14 @@ class Declaration:
     def integer_fault(self) -> str | None:
         """Return why the integer kernels of runtimes do not compute this operator; None if they do.
 
-        The quantizer asks when operands and results have their integer dtypes and scales, but the data of
-        constants are still floats.  If the operator is still float in every respect, return only a fault
-        that no choice of scales avoids.
+        The quantizer calls this method in two states of the operator.  Either everything is still float:
+        then return only a fault that no choice of scales avoids.  Or operands and results have their integer
+        dtypes and scales, and only the data of constants are still floats.
         """
         return None
 
     def integer_caution(self) -> str | None:
-        """Return a sentence for the user on results of integer kernels that are far off; None if none are.
+        """Return a warning for the user if results of the integer kernel are far off; else None.
 
         Unlike ``integer_fault``, this does not keep the quantizer from quantizing the operator.
         """
@@ -316,7 +320,7 @@ class Declaration:
         """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
         From these numbers, calibration takes the ranges that integer kernels need.  A state (a variable that
-        is an operand) changes during a run: its array holds the numbers that it had at any time of the run.
+        is an operand) changes during a run: its array has all numbers that the state held during the run.
         ``operands``: as for the kernel.
         """
         return {}
@@ -325,8 +329,9 @@ class Declaration:
         """Return the attributes and constants that this operator needs if the axes of its data are permuted.
 
         Each operand in ``layout_operands``, and each result, is to be replaced by its transpose: axis k of
-        the transpose is axis ``perm[k]``.  The returned dict has, by name, the parameters that change:
-        attributes, and arrays of constant operands.  Return None if the operator cannot be permuted.
+        the transpose is axis ``perm[k]`` of the original.  The returned dict has, by name, the parameters
+        that change: attributes, and arrays of constant operands.  Return None if the operator cannot be
+        permuted.
         """
         if not self.layout_operands:
             return None

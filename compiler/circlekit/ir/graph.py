@@ -112,6 +112,9 @@ def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[
 
 
 def called_graphs(ops: Iterable[Op]) -> list[Graph]:
-    """Return the graphs that ``ops`` call, directly or not, each once; callers stand before callees."""
+    """Return the graphs that ``ops`` call, directly or not, each once.
+
+    A caller stands before its callees, except in a cycle of calls.
+    """
     direct = [g for op in ops for g in op.called_graphs()]
     return postorder(direct, lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]

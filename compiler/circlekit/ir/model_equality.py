@@ -21,8 +21,8 @@ def difference(a: Model, b: Model) -> str | None:
 
     Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
     model (see ``plain_items``).  Graphs correspond by position.  If an operator version is not set, the
-    required version is compared; if an attribute is not set, its default.  Floats in attributes are compared
-    as 32-bit floats.
+    required version is compared.  An attribute that is not set counts as the value that a file would have
+    (``Op.attribute_items``).  Floats in attributes are compared as 32-bit floats.
     """
     return next(_Comparison(a, b).models(a, b), None)
 

@@ -35,7 +35,7 @@ REGISTRY: dict[str, type[Op]] = DECLARATIONS
 
 
 class OpaqueOp(Op):
-    """An operator without a declaration; it stays as the file has it, except in passes that are made for it.
+    """An operator without a declaration; only passes that are made for opaque operators change it.
 
     ``code``: the schema's name of the operator, or for example ``UNKNOWN_310`` for the number 310 if the
     schema does not have that number.  ``custom_code``: the name of a custom operator, else None.
@@ -107,7 +107,7 @@ class AttributeField(Attribute):
         op.touch()
 
 
-# The functions below return a field, but are annotated with the type that the field has on an operator.
+# The functions below return a field, but are annotated with the type of its value on an operator.
 
 
 def operand(*dtypes: DType) -> Value:

@@ -67,8 +67,9 @@ class QuantizationRule:
     kernel does not scale them.  If that result is not quantized (the bool of a comparison), these operands
     share the scale and zero point of the union of their ranges.
     ``fixed``: by dtype, the only scale and zero point that the results may have.
-    ``weights``: the operands that hold weights, with the axis of their channels, or None if the kernel takes
-    one scale only.  Constant weights do not use the lowest integer; signed ones have the zero point 0.
+    ``weights``: the operands that hold weights, each with the axis of its channels; None instead of an axis
+    means that the kernel takes one scale only.  Constant weights do not use the lowest integer; signed ones
+    have the zero point 0.
     ``one_scale``: integer kernels take one scale for the weights.  The axis in ``weights`` is then only for
     weights that a DEQUANTIZE converts to float: these may have one scale for each channel.
     ``slopes``: the operands that, if they are constant, have the dtype of weights and one scale.
@@ -77,7 +78,7 @@ class QuantizationRule:
     ``biases``: for operators with several matrix products: the possible scales of each bias, by its name.
     The first product whose factors are all present gives the scale.
     ``states``: the operands that are variables, which the kernel reads and writes.
-    ``wide``: the operands and inner tensors that are int16 with zero point 0, whatever the activations are.
+    ``wide``: the operands and inner tensors that are int16 with zero point 0 for every dtype of activations.
     ``power_of_two``: the states whose scale is a power of two, with the least and the greatest exponent.
     ``summed``: the constant operands whose products with int16 numbers the kernel sums up in 32 bits; the
     sum must not overflow.

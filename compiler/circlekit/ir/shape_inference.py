@@ -17,9 +17,9 @@ from circlekit.ir.verifier import operand_faults
 def infer_shapes(model: Model) -> int:
     """Fill in unknown ranks and dimensions of results; return how many values got another shape.
 
-    Known dimensions stay.  Operators without a shape rule are skipped.  Raise ModelError, mostly its subclass
-    ShapeError, with the place, if a rule rejects the operands or contradicts a dtype or dimension in the
-    model.
+    Known dimensions stay.  Operators without a shape rule are skipped.  If a rule rejects the operands or
+    contradicts a dtype or dimension in the model, raise ModelError, mostly its subclass ShapeError, with the
+    place of the operator.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -33,8 +33,8 @@ def infer_shapes(model: Model) -> int:
 def check_shapes(model: Model) -> None:
     """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 
-    Inferred shapes are not passed on to the next operators.  A conflict is ignored if an unknown rank would
-    end it, and the shape [] of an operand or result that is not constant may stand for an unknown rank.
+    Inferred shapes are not passed on to the next operators.  The shape [] of an operand or result that is not
+    constant may stand for an unknown rank: see ``check_op``.
     """
     for op in model.ops():
         with _placed(op, model):
@@ -61,7 +61,8 @@ def check_op(op: Op) -> None:
     """Check the operands and results of ``op`` by its shape rule.
 
     Raise ModelError, mostly ShapeError, if the rule rejects the operands or contradicts the results.  The
-    shape [] of a value that is not constant may stand for an unknown rank, so that the rule must reject both.
+    shape [] of a value that is not constant may stand for an unknown rank.  So the error is raised only if
+    there is also a conflict when such values have an unknown rank.
     Raise UnsupportedError if there is no shape rule.
     """
     try:
@@ -86,7 +87,8 @@ def check_op(op: Op) -> None:
 def misfit(op: Op) -> str | None:
     """Return how ``op`` differs from its declaration, or why ``check_op`` rejects it; else None.
 
-    Return None also if there is no declaration, or no shape rule.
+    Return None for an opaque operator.  An operator without a shape rule is compared with its declaration
+    only.
     """
     if isinstance(op, OpaqueOp):
         return None

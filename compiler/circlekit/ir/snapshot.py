@@ -92,9 +92,12 @@ class Snapshot:
     def changed(self) -> tuple[list[Op], list[Op]]:
         """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
-        An operator differs if its operands, results, attributes or version have changed, or if dtype, shape,
-        data, quantization or ``extra`` of one of its operands or results has changed; an opaque operator also
-        if its code or its options have changed.  If it is still in the model, it is in both lists.
+        An operator that differs, and is still in the model, is in both lists.  It differs if one of these has
+        changed:
+
+        - its operands, results, attributes or version;
+        - dtype, shape, data, quantization or ``extra`` of an operand or result;
+        - the code, custom code or options of an opaque operator.
         """
         changed_values = self._changed_values()
         state = self._op_state

@@ -135,9 +135,9 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
 
 
 def shared_names(graph: Graph) -> dict[Value, Value]:
-    """Return each input or output that has the name of an earlier one, another value, with that earlier one.
+    """Return {value: other} for each input or output that has the same name as ``other``, an earlier one.
 
-    Values without a name are left out.
+    Both are inputs or outputs of ``graph``.  Values without a name are left out.
     """
     names: dict[str, Value] = {}
     interface = [value for value in (*graph.inputs, *graph.outputs) if value.name]
@@ -232,7 +232,7 @@ def _data_faults(value: Value, data: Array) -> Iterator[str]:
     if value.is_variable:
         yield "it is a variable and a constant"
     is_bytes = data.dtype == np.uint8 and data.ndim == 1
-    # data of a compressed constant that are no bytes must have its type
+    # a compressed constant whose data are not bytes is checked like any other constant
     is_compressed = is_bytes and value.extra.get("compression_type", "NONE") != "NONE"
     if value.dtype.numpy is None or "sparsity" in value.extra or is_compressed:
         if not is_bytes:

@@ -12,8 +12,8 @@ In this list, "a -> b" is an object that gives b for each name a.
     row_multiple    operand -> a number that must divide the product of all dimensions except the first
     nonempty        names of operands and results that must have elements
     known           names of operands whose shapes must be known before a run
-    scalar_rank     pairs [a, b] of operands: if the operator has a fused activation and a is a quantized
-                    constant of one element, the rank of a must not be above the rank of b
+    scalar_rank     pairs [a, b] of operands: the rank of a must not be above the rank of b.  This applies
+                    only if the operator has a fused activation and a is a quantized constant of one element
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     consecutive     names of operands that list axes: at most one axis, or constant consecutive axes
@@ -25,9 +25,9 @@ In this list, "a -> b" is an object that gives b for each name a.
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
-    scale_ratio     lists [names, name, least, greatest]: bounds of a ratio.  The product of the scales of
-                    ``names`` is divided by the scale of ``name``; an attribute in ``names`` counts with its
-                    absolute value in place of a scale
+    scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``,
+                    divided by the scale of ``name``.  In place of a scale, ``names`` may name an attribute,
+                    whose absolute value counts
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
@@ -37,8 +37,9 @@ In this list, "a -> b" is an object that gives b for each name a.
     source          where the constraints come from; this is not a constraint
 
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
-satisfies the constraint.  Only ``known`` demands known shapes.  But for ``broadcast_rank``, a shape with an
-unknown dimension, or an unknown shape, differs from a known one.
+satisfies the constraint.  There are three exceptions.  ``known`` demands known shapes.  ``consecutive``
+demands that several axes are constant.  For ``broadcast_rank``, an unknown shape, or a shape with an unknown
+dimension, differs from a known shape.
 """
 
 from __future__ import annotations

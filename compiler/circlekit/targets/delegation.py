@@ -76,8 +76,8 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        Return True if the delegate refuses at least one of ``ops``, and there would not be more partitions if
-        it ran all of them.
+        Return True if two conditions hold: the delegate refuses at least one of ``ops``, and if the delegate
+        ran all of ``ops``, there would not be more partitions than now.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
@@ -96,8 +96,8 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     a partition) or by the runtime itself.  The runtime goes through the operators that are in no part yet:
 
     - The first operator whose operands are all computed begins the next part.
-    - Each further operator joins this part if the delegate runs both it and the first one, or neither, and if
-      its operands are computed in this part or before it.
+    - A further operator joins this part if its operands are computed in this part or before it, and if it is
+      like the first one: the delegate runs both or neither.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

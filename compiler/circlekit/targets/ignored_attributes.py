@@ -116,9 +116,13 @@ class _Shapes:
         """Return whether the result of ``op`` in the runtime has the same elements in the same order.
 
         ``operands``, ``shape``: the operands, and the shape of the result, as they are in the runtime.
-        An elementwise operator keeps the order if shapes change only by leading dimensions of 1.  It also
-        keeps the order if the last dimension of the result stays, and each operand has as many elements as
-        the result, or is a vector as long as the last dimension, or has one element.
+        Operators in ``ops`` and views keep the order.  An elementwise operator keeps it in two cases:
+
+        - Shapes change only by leading dimensions of 1.
+        - The last dimension of the result stays.  Each operand has as many elements as the result, or is a
+          vector as long as that dimension, or has one element.
+
+        For other operators, return False.
         """
         if op in self.ops or op.code in VIEWS:
             return True

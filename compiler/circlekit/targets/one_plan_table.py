@@ -28,9 +28,13 @@ METADATA = "ONE_execution_plan_table"
 """The name of the metadata.
 
 Its content is a list of little-endian uint32 numbers.  First comes the number of rows, then a row for
-each node that has a position.  A row has: the index of the node, the count of the numbers that follow in the
-row (2 or 3), the position of the node in the order of the runtime, the offset in bytes of its value, and the
-offset of its scratch buffer if there is one.
+each node that has a position.  A row has these numbers:
+
+- the index of the node,
+- how many numbers follow in the row (2 or 3),
+- the position of the node in the order of the runtime,
+- the offset of the value in bytes,
+- the offset of the scratch buffer in bytes, if there is one.
 """
 
 
@@ -86,7 +90,8 @@ def execution_plan(
     inputs and scratch buffers.  Constants and inputs for which none is planned have size 0 in the plan.
     Variables always have memory, because no caller provides it.
 
-    Unlike here, ONE's ``null_inputs`` leaves out the first node only, whether it is an input or not.
+    In ONE, ``null_inputs`` stands for ``with_inputs=False``.  It leaves out the first node only, even if this
+    node is no input.
     """
     outside = set() if with_inputs else set(graph.inputs)  # the values whose memory the caller provides
     nodes = nodes_of(graph)

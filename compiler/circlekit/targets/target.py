@@ -10,8 +10,8 @@ A table is a JSON file:
 The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
 run ("any": every form).  A form is the dtypes and kinds of quantization of operands and results, such as
 ``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``).  An
-entry and the object of a form may have a ``source`` other than that of the table.  The entry may also have
-the key ``ignores``: the attributes that the runtime ignores (see ``ignored_attributes``).
+entry and the object of a form may name their own ``source``.  The entry may also have the key ``ignores``:
+the attributes that the runtime ignores (see ``ignored_attributes``).
 
 Other keys of a table:
 

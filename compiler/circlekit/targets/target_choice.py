@@ -62,8 +62,8 @@ NO_TARGETS = TargetSet()
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the targets that ``choice`` names; the name NO_TARGET adds none.
 
-    If ``choice`` is None, return the default target of ``format``, or no target if the table of that target
-    does not say of every operator whether it runs (``is_complete``).
+    If ``choice`` is None, return the default target of ``format`` if its table is complete, that is, says of
+    every operator whether it runs (``Target.is_complete``).  Otherwise return no target.
     Raise UnsupportedError for an unknown name, ModelError for what is no TargetChoice.
     """
     if choice is None:

@@ -22,7 +22,7 @@ INPUT = "input"
 class Finding:
     """An operator, input or output of a model with which a target has a problem.
 
-    ``target``, ``graph``: the names of both.  ``index``: the index of the operator in the graph, from 0.
+    ``target``, ``graph``: their names.  ``index``: the index of the operator in the graph, from 0.
     ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result or "".
     ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 

@@ -83,7 +83,7 @@ def called(f: File, name: str, kind: str, shape: list[int]) -> Any:
 
 
 def put(place: str, value: Any) -> Change:
-    """Return a change that sets the field at ``place``, a path in the object API's model.
+    """Return a change that sets the field at ``place``, a path in the tree of generated objects ``f.model``.
 
     At the start of a path, ``T3`` stands for tensor 3 and ``O1`` for operator 1 of the main graph.
     """
@@ -113,11 +113,12 @@ def both(*changes: Change) -> Change:
 
 
 def buffer(number: int, size: int) -> Change:
+    """Return a change that makes the data of a buffer ``size`` zeros."""
     return put(f"buffers[{number}].data", np.zeros(size, np.uint8))
 
 
 def region(offset: int, size: int) -> Change:
-    """Store the data of tensor w at a position of the file."""
+    """Return a change that makes the data of tensor w external: ``size`` bytes at ``offset`` in the file."""
     return both(put("buffers[1].data", None), put("buffers[1].offset", offset), put("buffers[1].size", size))
 
 
@@ -135,6 +136,7 @@ def code(number: int, name: str, options: str | None = None) -> Change:
 
 
 def one_scale_less(f: File) -> None:
+    """Give tensor w three scales for its four channels."""
     f.main.tensors[2].quantization = f.make("QuantizationParameters", scale=[0.5] * 3)
 
 
@@ -162,6 +164,7 @@ def blocks(scales: int) -> Change:
 
 
 def external(f: File) -> None:
+    """Add an external buffer with the id 5."""
     f.model.externalBufferGroups = [f.make("ExternalBufferGroup", name="weights.bin")]
     f.model.externalBuffers = [f.make("ExternalBuffer", id=5, offset=64, length=16)]
 
@@ -172,7 +175,7 @@ def unnumbered(f: File) -> None:
     f.model.externalBuffers = [f.make("ExternalBuffer", offset=64, length=16)]
 
 
-LIMITS = ("scale", "zeroPoint", "min", "max")
+QUANTIZATION_VECTORS = ("scale", "zeroPoint", "min", "max")
 
 CASES: list[tuple[str, str, Change, Change]] = [
     (
@@ -490,7 +493,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "min-max",
         f"{GRAPH}.tensors[2].quantization",
         both(put("T2.quantization.min", [-1.0] * 2), put("T2.quantization.max", [1.0] * 2)),
-        both(*(put(f"T2.quantization.{field}", [1.0] * 2 if "m" in field else []) for field in LIMITS)),
+        both(
+            *(
+                put(f"T2.quantization.{name}", [1.0] * 2 if name in ("min", "max") else [])
+                for name in QUANTIZATION_VECTORS
+            )
+        ),
     ),
     ("surplus-data", f"{GRAPH}.tensors[2]", buffer(1, 17), buffer(1, 16)),
     ("variable", f"{GRAPH}.tensors[7]", put("T7.isVariable", True), put("T5.isVariable", False)),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opaque operators of texts get their declared class, or fail with what to do; misfits of files stay."""
+"""Opaque operators of texts get their declared class, or an error says what to do.
+
+An operator of a file that does not fit its class stays opaque, also after its model was printed and parsed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.ir.recipes import graph_text
 
 
 def opaque_text(data: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The text of a file as it was printed by a version that declared no operator."""
+    """Return the text of a file as a version of circlekit without declared operators printed it."""
     with monkeypatch.context() as patch:
         patch.setattr(load_ops, "REGISTRY", {})
         model = load_bytes(data)

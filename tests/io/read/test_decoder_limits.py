@@ -20,7 +20,7 @@ def decoder(content: bytes = b"", size: int = SIZE) -> Decoder:
 
 
 def words(**at: int) -> bytes:
-    """Return SIZE bytes with an int32 at each byte ``bN``."""
+    """Return SIZE bytes, all 0 except int32 numbers: ``words(b100=3)`` has the number 3 at byte 100."""
     content = bytearray(SIZE)
     for place, number in at.items():
         struct.pack_into("<i", content, int(place.removeprefix("b")), number)

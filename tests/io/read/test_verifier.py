@@ -20,7 +20,7 @@ from tests.io.models import LIBRARY, file_bytes
 from tests.io.mutate import damaged
 
 SEEDS = 60
-"""Damaged files made of each sound one."""
+"""The number of damaged files that are made of each valid file."""
 
 
 def reads(data: bytes) -> bool:

@@ -19,8 +19,6 @@ from circlekit.io.write.save import save, to_bytes
 from tests.io.models import File
 from tests.io.oracles import LITERT
 
-ROOT = Path(__file__).parents[3]
-
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())

@@ -54,7 +54,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_full_disk_keeps_the_old_file(small_disk: Path, tmp_path: Path) -> None:
-    """The old file stays, no other file does; the space of files from killed writers is reused."""
+    """Only the old file stays.  The space of temporary files that killed writers left is reused."""
     target = small_disk / "m.circle"
     write_file(target, [b"before"])
     with pytest.raises(FileError, match=r"m\.circle: cannot be written: No space left on device"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a file grew: the parts add up to the bytes of the new file, and each change is in its part."""
+"""Why a file grew: the growth of the parts adds up to that of the file, and each change is in its part."""
 
 from __future__ import annotations
 

@@ -289,9 +289,9 @@ def test_an_operator_without_options_must_say_so() -> None:
 
 @pytest.mark.parametrize("options", ["", "{in_data_type: f32, out_data_type: f32}"])
 def test_a_cast_without_options_states_its_dtypes(options: str) -> None:
-    """ONE takes a CAST of which both attributes are equal for one that converts nothing.
+    """ONE removes a CAST whose two attributes are equal, so a CAST without options states its dtypes.
 
-    A file without an options table, or with wrong attributes, keeps them.
+    A CAST of a file that has no options table, or has wrong attributes, stays as it is.
     """
     text = f"graph main(%x: f32[2]) -> %y {{ %y = Cast(%x) {options} : i32[2] }}"
     data = to_bytes(parse_model(text))

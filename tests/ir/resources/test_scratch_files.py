@@ -157,5 +157,5 @@ def test_a_file_is_closed_with_its_array() -> None:
 
 @needs_pages
 def test_joined_weights_of_a_transformer_block_are_in_a_file() -> None:
-    """A model of 24 blocks of 768 channels held 170 MB of weights of queries, keys and values in memory."""
+    """In memory, the weights of queries, keys and values of 24 such blocks would take 170 MB."""
     assert is_paged(new_array((3 * 768, 768), F32))

@@ -28,7 +28,7 @@ TREES = st.recursive(
 
 
 def single(array: Array, quantization: Quantization | None = None) -> Model:
-    """A model that gives out one constant."""
+    """Return a model whose only output is a constant."""
     value = Value.constant("c", array, quantization)
     return Model([Graph("main", (), [value])])
 
@@ -75,7 +75,7 @@ def test_any_float_bits(dtype: str, data: bytes) -> None:
 
 
 TWICE_ROUNDED = np.array([0x15AE43FD], np.uint32).view(np.float32).item()
-"""A float32 whose shortest decimal, 7.038531e-26, is its upper neighbor if it is rounded to float64 first."""
+"""A float32 whose shortest decimal, 7.038531e-26, gives the float32 above it if float64 rounds it first."""
 
 
 @EXAMPLES

@@ -64,8 +64,9 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
 def _head(tree: Tree, model: Model) -> Iterator[Finding]:
     """Check the version, the operator codes and buffer 0 of the table Model.
 
-    An operator code has two fields: old readers use ``deprecated_builtin_code``, one byte, which is
-    PLACEHOLDER if the number does not fit; new readers use ``builtin_code``, a name in the tree.
+    An operator code has two fields.  Old readers use ``deprecated_builtin_code``, one byte: the number of the
+    operator, or PLACEHOLDER if the number does not fit.  New readers use ``builtin_code``.  In the tree, this
+    field is a name, or a number if the schema has no name for it.
     """
     version = tree.get("version", 0)
     if model.format == "tflite" and version != TFLITE_VERSION:
@@ -108,7 +109,7 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
 def _signatures(tree: Tree) -> Iterator[Finding]:
     """Check that signatures name inputs and outputs of their graph, each under a name of its own.
 
-    ``load`` does not keep the field ``deprecated_tag``.
+    Also report each field ``deprecated_tag``, because ``load`` does not keep it.
     """
     for number, signature in enumerate(tree.get("signature_defs", ())):
         graph = tree["subgraphs"][signature.get("subgraph_index", 0)]

@@ -37,10 +37,10 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings about when values are computed.
+    """Yield the findings about the order in which values are computed.
 
-    The faults are: a value is used before it is computed, or is never computed; an operator computes an input
-    of the graph or a constant.
+    The faults are: a value is used before it is computed; a value that is used is never computed; an operator
+    computes an input of the graph or a constant.
     """
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
@@ -100,7 +100,7 @@ def operator_findings(op: Op, tree: Tree, path: str, graphs: int) -> Iterator[Fi
         if kind is not None and (kind.options != name or options_field(name) != union):
             message = f"expected {kind.options or 'no options'} for {kind.code}, got {name}"
             yield Finding("options", where, message)
-    # ``load`` has replaced the indices in a field by graphs if all were valid; -1 stands for no graph
+    # a field whose indices were all valid has graphs now, see ``with_graphs``; -1 stands for no graph
     option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
     for name, value in option_tree.items():
         if name.endswith(GRAPH_FIELDS) and isinstance(value, int | np.ndarray):

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
-A table begins with the distance back to its vtable.  The vtable has its own size, the size of the table, and
-for each slot (number of a field) the offset of the field in the table, 0 if the field is absent.  A string,
-vector or other table is stored elsewhere; its field is a reference: the distance to it.
+A table begins with the distance back to its vtable.  The vtable begins with its own size and the size of the
+table.  Then follows, for each slot (number of a field), the offset of the field in the table; 0 means that
+the field is absent.  A string, vector or other table is stored elsewhere; its field is a reference: the
+distance to it.
 
 An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
-The size of the file bounds time and memory.  A reference takes four bytes of the file.  If the decoder
-follows more references than a quarter of the number of bytes, the file refers to the same tables again and
-again, and is refused.  A file of more than MAX_TABLES tables is refused too.  The depth of the tree is
-bounded, because no table of the schema contains itself.
+The size of the file bounds time and memory.  A reference takes four bytes, so a file of n bytes has at most
+n / 4 of them.  If the decoder follows more, the file refers to the same tables again and again, and is
+refused.  A file of more than MAX_TABLES tables is refused too.  The depth of the tree is bounded, because no
+table of the schema contains itself.
 
 What the verifier of the C++ flatbuffers library refuses is refused here too.  The one exception is its limit
 of RUNTIME_TABLES tables: a caller that needs this limit checks ``Decoder.tables``.  In strings, bytes that

@@ -253,9 +253,11 @@ class Loader:
         """Record the values that nothing computes or uses; make constants of values without elements.
 
         ``values``: the values of ``graph``.  In the file, a constant without elements has no data, so it
-        looks like a computed value.  Therefore a value without elements becomes a constant if nothing
-        computes it, it has numbers of a dtype that numpy has or of packed integers, and it is neither an
-        input of the graph nor a variable.
+        looks like a computed value.  Therefore a value without elements becomes a constant if
+
+        - no operator computes it,
+        - it is neither an input of the graph nor a variable,
+        - its dtype is one that numpy has, or a packed integer type.
         """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []

@@ -26,8 +26,8 @@ class OpLoader:
     """Creates the operators of one file.
 
     ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
-    ``codes``: the operator codes of the file, the list of kinds of operators in it.  ``keys``: (name, custom
-    code, version) of each operator code.
+    ``codes``: the operator codes of the file, its list of kinds of operators.  ``keys``: (name, custom code,
+    version) of each operator code.
     ``used``: the indices of the operator codes of all operators created so far.
     ``graphs``: all graphs of the model.
     """
@@ -140,7 +140,8 @@ class OpLoader:
     ) -> Op | str:
         """Return an operator of the class that is declared for ``code``.
 
-        Return a sentence if the operator does not fit that class, and "" if there is no class.
+        If the operator does not fit that class, return a sentence that says why.  If no class is declared,
+        return "".
         If the operator fits, remove its options table from ``tree``.  What the attributes do not express
         (other fields, empty vectors) becomes the field "options" of ``tree``.
         ``path``: the path of the operator.  Raise InvalidFile for an index without a graph.
@@ -183,8 +184,8 @@ class OpLoader:
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
-            # an absent field has the default of the field; usually the attribute has the same default.
-            # A dtype is set all the same: ``implied_attributes`` may differ from the default
+            # An absent field has the default of the field.  Usually the attribute has the same default, and
+            # need not be set.  A dtype is set even then: ``implied_attributes`` may give another dtype.
             is_default = not attribute.is_graph and not slot.defaults_differ
             if field.name not in options and is_default and not isinstance(attribute.default, DType):
                 continue

@@ -40,7 +40,7 @@ class Encoded:
     """A file to be written.
 
     ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers, by position.
-    ``source``: the map of the file that the model was loaded from, if some of the bytes are views of it.
+    ``source``: the map of the file that the model was loaded from, of which the bytes may be views; or None.
     ``tail``: bytes to append.
     """
 

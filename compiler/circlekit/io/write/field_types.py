@@ -20,16 +20,16 @@ TYPES: dict[Kind, tuple[str, tuple[type, ...]]] = {
     Kind.UNION_TYPE: ("the name of a table", (int, str)),
     Kind.UNION: ("a table with its name under the key ''", (dict,)),
 }
-"""For each kind of field, what its value is, for errors, and the Python types of such values."""
+"""For each kind of field: a description of its values, for errors, and the Python types that they have."""
 
 USUAL_TYPES: dict[Kind, type] = {
     Kind.SCALAR: int, Kind.STRING: str, Kind.VECTOR: list, Kind.TABLE: dict,
 }  # fmt: skip
-"""A type that every field of the kind takes; its values need no ``check_type``, which saves time."""
+"""A Python type that every field of the kind takes.  To save time, its values are not checked any further."""
 
 
 def check_type(field: Field, value: Any, spec: Table) -> None:
-    """Raise ModelError if ``value`` is not of a type that ``field``, a field of the table ``spec``, has."""
+    """Raise ModelError if ``field``, a field of the table ``spec``, cannot have a value of this type."""
     what, types = TYPES[field.kind]
     fits = isinstance(value, types)
     if field.kind is Kind.SCALAR and field.enum is None:

@@ -116,7 +116,10 @@ def _remove_unlocked(path: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock the file; return False if another process has locked it, None if the system has no locks."""
+    """Lock the file; return True.
+
+    Return False if another process has locked the file, None if the system cannot lock files there.
+    """
     if not CAN_LOCK:
         return None
     try:
@@ -179,8 +182,8 @@ def write_file(
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
     written directly.  ``durable``: flush the new file to the disk before it replaces another file, so that a
-    loss of power leaves one of the two.  ``size``: the number of bytes of all pieces, for the progress; None:
-    report no progress.
+    loss of power leaves the old or the new file.  ``size``: the number of bytes of all pieces, for reports of
+    progress; None: do not report how many bytes are written.
     Raise FileError if the file cannot be written.
     """
     if size is not None:
@@ -215,9 +218,10 @@ def _counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 @contextlib.contextmanager
 def made_folders(*folders: Path) -> Iterator[None]:
-    """Return a context in which ``folders`` exist; those that it made and that stay empty are removed again.
+    """Return a context in which ``folders`` exist.
 
-    Missing parents are made, too.  Raise FileError for a folder that cannot be made.
+    Missing folders and their missing parents are made.  At the end, those of them that are empty are removed
+    again.  Raise FileError for a folder that cannot be made.
     """
     made: list[Path] = []
     try:

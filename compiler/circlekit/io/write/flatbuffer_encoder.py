@@ -41,9 +41,9 @@ MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
 SHORT_BYTES = 32
 """Vectors of numbers of at most this size (length field included) may be shared by any number of fields.
 
-Longer vectors, such as zero points, are shared only as long as the bytes saved by this do not exceed the
-bytes written so far.  The reason: some readers, such as ours, bound their work by the size of the file, and
-count a vector once for every reference to it.
+Longer vectors, such as zero points, are shared too, but the bytes saved in this way never exceed the bytes
+written so far.  The reason: some readers, such as ours, count a vector once for every reference to it, and
+refuse a file whose count is too large for its size.
 """
 
 _U32 = struct.Struct("<I")
@@ -71,7 +71,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(spec: Table, mask: int) -> Layout:
-    """Return the layout of a table that has the fields of ``spec`` whose slots are bits of ``mask``."""
+    """Return the layout of a table of type ``spec``; bit n of ``mask``: the table has the field of slot n."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
     slots = [0] * (fields[-1].slot + 1 if fields else 0)  # the offset of each field; 0: the field is absent
     packed = sorted(fields, key=lambda f: -f.size)
@@ -93,9 +93,9 @@ def layout_of(spec: Table, mask: int) -> Layout:
 def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``tree`` in the format ``fmt``.
 
-    If the file has ``limit`` bytes or more, its constants are external data.  Raise UnsupportedError for a
-    field or enum value that the format does not have, ModelError for a field that the schema does not have,
-    and for a number that its field cannot hold.
+    If the file has ``limit`` bytes or more, its constants are external data.  Raise ModelError for a field
+    that the schema does not have, and for a value that its field cannot hold.  Raise UnsupportedError for a
+    field or enum value that the schema has, but not in this format.
     """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:
@@ -304,9 +304,9 @@ class Encoder:
 
 
 def _array_bytes(array: Array, code: str) -> bytes:
-    """Return the elements of ``array`` with the type code ``code``; raise OverflowError if it lacks a value.
+    """Return the bytes of ``array``, its elements converted to the type code ``code``.
 
-    Floats are rounded.  An array that has this type already is not searched for such values.
+    Floats are rounded.  Raise OverflowError if this type cannot hold an element.
     """
     dtype = np.dtype(code).newbyteorder("<")
     if array.dtype != dtype:

@@ -43,12 +43,12 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
     model.  The file appears whole or not at all, unless ``path`` is a device or a pipe.  ``path`` may be the
     file that the model was loaded from.
-    If the file replaces another one, it is on the disk when this function returns, so a loss of power leaves
-    the old or the new file.  The system writes the file to the disk later in two cases: it replaces no file,
-    or the model was loaded from a different file, which still exists.
-    Raise UnsupportedError if the format cannot express the model, ModelError if the data of a constant do not
-    have its dtype.  Raise FileError if the file cannot be written, or if the file that the model was loaded
-    from has changed since.
+    The file is on the disk when this function returns, so a loss of power leaves the old or the new file.  In
+    two cases, the system writes the file to the disk later: if there was no file at ``path``, or if the model
+    was loaded from a different file, which still exists.
+    Raise UnsupportedError if the format is unknown or cannot express the model.  Raise ModelError if the
+    model is invalid, for example if the data of a constant do not have its dtype.  Raise FileError if the
+    file cannot be written, or if the file that the model was loaded from has changed since.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
@@ -75,7 +75,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
-    """Raise FileError if ``path`` has an extension, but not that of a format; ``hint``: ends the message."""
+    """Raise FileError if ``path`` has an extension of no format.  ``hint``: the end of the message."""
     suffix = Path(path).suffix
     if suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
@@ -97,8 +97,8 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``model``, without copying the constants.
 
     ``limit``: if the file has this many bytes or more, its constants are external data (behind the
-    flatbuffer).  Raise UnsupportedError if the format cannot express the model, ModelError if the data of a
-    constant do not have its dtype, FileError if the input file was changed after it was loaded.
+    flatbuffer).  Raise UnsupportedError and ModelError as ``save`` does, and FileError if the input file was
+    changed after it was loaded.
     """
     check_format(fmt)
     saver = Saver(model, fmt)
@@ -117,10 +117,10 @@ class Saver:
     were added; until then a ``Key`` stands for a buffer.
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
-    ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those that lack it in
-    the input file.
-    ``must_mark``: whether the tensors that lack ``has_rank`` in the input file get it, too.  If no tensor
-    had ``has_rank``, readers would take an unknown rank for 0.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  Those that lack it in the
+    input file get it only if ``must_mark`` is true.
+    ``must_mark``: whether no tensor would have a true ``has_rank`` otherwise, although a rank is unknown.
+    Readers would then take the unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
@@ -308,7 +308,7 @@ class Saver:
 
 
 def _tensor_fault(extra: Tree) -> str | None:
-    """Return what is wrong with ``extra``, that of a tensor, or None; see ``extra_fault``."""
+    """Return what is wrong with ``extra`` of a tensor; None if nothing is.  See ``extra_fault``."""
     if (fault := extra_fault(extra, TENSOR_TYPES)) is not None:
         return fault
     for key in ("shape", "shape_signature"):

@@ -34,8 +34,8 @@ class OpSaver:
     """Creates the trees of all operators of one file.
 
     ``origin``: the origin of the model if the input file has the format to write, else NO_ORIGIN.
-    ``keeps_format``: whether the format to write is the format of the input file, or, if the model was not
-    loaded from a file, the format of the model.
+    ``keeps_format``: whether the format to write is the format of the input file.  For a model that was not
+    loaded from a file: whether it is the format of the model.
     ``codes``: the tables of the operator codes (operator, custom code, version): first those of the input
     file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.
@@ -164,8 +164,8 @@ class OpSaver:
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
         """Return the options table of a declared operator.
 
-        Return None, for no table, if the operator had none in the input file and all attributes have their
-        defaults.
+        Return None for no table: if the input file has no options table for the operator, and all attributes
+        have their defaults.
         """
         set_values = op.attribute_values
         if op.extra.get("no_options") and all(

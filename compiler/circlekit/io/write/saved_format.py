@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a model was saved in a format, give the model in memory what loading the file would give it."""
+"""After a model was saved, change the model in memory to what loading the new file would give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circlekit.ir.op import OpaqueOp
 
 
 def assume_format(model: Model, fmt: str) -> None:
-    """Give ``model``, which was saved in the format ``fmt``, that format and the operator codes of the file.
+    """Set the format of ``model`` to ``fmt``, in which it was saved, and its operator codes to the file's.
 
     If ``model`` is saved again later, it gives the same bytes as a model that was loaded from the file.
     """

@@ -39,7 +39,7 @@ class Progress:
 class Forwarded(Progress):
     """Forwards reports to the watcher that is set when this object is made.
 
-    ``place``: a text that it adds to the name of each step, such as "of net.circle (3 of 9)".
+    ``place``: a text to append to the name of each step, such as "of net.circle (3 of 9)".
     """
 
     def __init__(self, place: str) -> None:

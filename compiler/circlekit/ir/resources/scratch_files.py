@@ -31,7 +31,7 @@ This leaves descriptors for huge arrays, however many smaller ones there are.
 """
 
 MAX_DESCRIPTOR = 512
-"""The largest file descriptor to use.  Each array in a file keeps it open; a process may open about 1000."""
+"""The largest file descriptor to use.  Each array in a file has one; a process may often have only 1024."""
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -58,10 +58,10 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return a copy of ``array`` in a file, or in some cases ``array`` itself.
+    """Return a copy of ``array`` in a file, or ``array`` itself if a copy is not needed.
 
-    No copy is made of a small array, of a view of a small array, and of a view of a memory map or of another
-    buffer.
+    It is not needed for a small array, for a view of a small array, and for a view of a memory map or of
+    another buffer.
     """
     owner = array  # the array that has the memory; ``base`` of an array in a file is the memory map
     while isinstance(owner.base, np.ndarray):

@@ -6,8 +6,8 @@ dtype of the list below that can hold its elements.  Bool holds true and false, 
 numbers, and an integer dtype holds numbers without a point or an exponent.  A dtype that numpy lacks (bf16,
 i4) holds none.
 
-1.  The dtype of the first other operand that is no literal and has the same declared dtypes.  Operators that
-    call graphs do not have this step, because the dtypes of their operands are unrelated.
+1.  The dtype of the first operand that is no literal and has the same declared dtypes as this operand.
+    Operators that call graphs skip this step, because the dtypes of their operands are unrelated.
 2.  The dtypes that are declared for the operand, in their order.
 3.  If none are declared: bool if all elements are true or false, f32 if there is a float, else i32.
 
@@ -148,8 +148,8 @@ def dtype_alike(
     """Return the dtype of the first operand that is no literal and has the same declared dtypes as ``spec``.
 
     ``values``: the operands of an operator of class ``cls``, with None for literals.  ``specs``: their
-    declarations.  Return None if there is no such operand, or if ``cls`` declares no operands or calls
-    graphs.
+    declarations.  Return None if there is no such operand.  Also return None if ``cls`` declares no operands
+    or calls graphs.
     """
     if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):
         return None

@@ -12,9 +12,9 @@
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" [value {"," value}] "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
-A ``graphref`` is ``@name``.  A ``value`` is ``%name``: a value of the graph in whose text it stands or, in a
-signature, of the ``graphref`` before the ports.  ``syntax`` defines ``statement``, ``call``, ``type``,
-``tree`` and ``argument``.
+A ``graphref`` is ``@name``.  A ``value`` is ``%name``: in a signature, a value of the graph before the ports;
+elsewhere, a value of the graph in whose text it stands.  ``syntax`` defines ``statement``, ``call``,
+``type``, ``tree`` and ``argument``.
 
 ``model`` and ``extra`` may occur once in a document, ``table`` and ``extra`` once in a graph.
 
@@ -190,7 +190,7 @@ def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
 
 
 def _parse_ports(source: Source) -> list[tuple[str, Token]]:
-    """Return the inputs or outputs of a signature in parentheses; a value without a key is its own key."""
+    """Return the inputs or outputs of a signature in parentheses; ``%x`` without a key means ``x: %x``."""
 
     def port() -> tuple[str, Token]:
         key = source.expect_kind("name", "string", "value")

@@ -119,7 +119,8 @@ def _attributes(op: Op, names: Names) -> list[str]:
         value = op.attribute_values.get(spec.name, spec.default)
         if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
             continue
-        # a default that was set is printed if the parser would take another value in its place
+        # A default is left out.  The exception is one that was set, if the parser would take an implied value
+        # in its place.
         is_set = spec.name in op.attribute_values
         is_implied = not is_set or same_attribute(value, implied.get(spec.name, value))
         if not same_attribute(value, spec.default) or not is_implied:
@@ -194,7 +195,7 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Return whether ``data`` has not the dtype and shape of ``value``, but is packed or sparse bytes."""
+    """Return whether ``data`` is packed or sparse bytes, without the dtype and shape of ``value``."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 

@@ -116,7 +116,7 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 def check_shape(shape: Sequence[int], fail: Fail) -> None:
-    """Call ``fail`` if ``shape`` is above MAX_RANK or ELEMENTS_BOUND."""
+    """Call ``fail`` if ``shape`` has more than MAX_RANK dimensions, or breaks the rule of ELEMENTS_BOUND."""
     if len(shape) > MAX_RANK:
         fail(f"expected at most {MAX_RANK} dimensions, got {len(shape)}")
     if prod(d for d in shape if d) >= ELEMENTS_BOUND:

@@ -29,7 +29,7 @@ def elements(array: Array) -> list[str] | None:
     """Return one literal per element in C order; None if parsing would not give the same bits.
 
     Floats are printed as the shortest decimals with the same bits.  The result is None for complex numbers,
-    and if an element is a NaN with other bits than the NaN that the parser makes of ``nan``.
+    and if an element is a NaN whose bits differ from those that the parser makes of ``nan``.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     kind = flat.dtype.kind

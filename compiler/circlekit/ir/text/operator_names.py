@@ -105,7 +105,7 @@ An entry has several names, separated by spaces.  A key with ``or`` lists altern
 """
 
 MISSPELT_LENGTH = 4
-"""A misspelt word of more letters than this may differ by one edit from a name of another framework."""
+"""A word of more letters than this also matches a name of another framework that is one edit away."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:

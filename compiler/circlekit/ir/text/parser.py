@@ -3,9 +3,9 @@
 
 The text may come from an untrusted source: the parser obeys the memory limit, and reads files only by the
 function ``resolve`` of its caller.  If the text leaves out the dtype or the shape of a result, or both, the
-parser infers what is missing.  A text without a ``model`` line is a circle model.  A filler such as
-``gaussian(0, 1)`` takes its default seed from the names of its graph and value, so the name of the file has
-no effect on constants.
+parser infers what is missing.  A text without a ``model`` line is a circle model.  The default seed of a
+filler such as ``gaussian(0, 1)`` depends on the names of its graph and its value, but not on the name of the
+file.
 """
 
 from __future__ import annotations
@@ -67,9 +67,12 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
     text in errors, such as its path, and the ``source`` of the model.  ``resolve``: reads constants from
     files; by default a text that refers to a file is an error.
 
-    Raise ParseError, with the place, for an invalid text; ModelError, mostly its subclass ShapeError, if an
-    operator does not fit its operands or needs types of its results that the text leaves out; LimitError if
-    the constants together exceed the memory limit; and the errors of ``resolve``.
+    Raise
+
+    - ParseError, with the place, for an invalid text, and if the constants together exceed the memory limit;
+    - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands, or if the text
+      leaves out types of results that cannot be inferred;
+    - the errors of ``resolve``.
     """
     source = Source(text, label)
     document = parse_document(source)

@@ -39,8 +39,8 @@ A call is the text of an operator before the types of its results: ``%y = Add(%a
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
     """Return the text form of a model.
 
-    ``locate``: says in which file the bytes of a constant are, and at which offset (None: in no file).  For a
-    constant that is too large for a list, the text then has ``file(name, offset, size)`` instead of base64.
+    ``locate``: returns where the bytes of a constant are: a file and an offset, or None.  If they are in a
+    file and are too many for a list, the text has ``file(name, offset, size)`` instead of base64.
     ``shorten``: show only the first elements of large constants; such a text cannot be parsed.
     """
     graph_labels = _unique(model.graphs, "graph")

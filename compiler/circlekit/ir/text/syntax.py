@@ -21,9 +21,9 @@ x with commas between them; a comma may follow the last.  ``name``, ``string``, 
 ``dtype`` a name such as f32.
 
 A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
-for an absent operand) and a name in a picture.  As operands, values and names are refs, except ``true`` and
-``false``.  This module accepts the whole grammar in every text.  What a model must not contain (such as
-``?`` after an operand), or a picture, is refused later.
+for an absent operand) and a name in a picture.  An operand that is a value or a name is a ref, not a literal;
+only the names ``true`` and ``false`` are literals.  This module accepts the whole grammar in every text.
+What is not allowed in a model (such as ``?`` after an operand), or not in a picture, is refused later.
 
 Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
 invalid text.  The names of operators, dtypes and fillers are checked later.
@@ -229,7 +229,7 @@ def parse_type(source: Source) -> TypeNode:
 
 
 def _refuse_misspelled_suffix(source: Source) -> None:
-    """Raise ParseError if the name after a type resembles a suffix: no filler and no operator does."""
+    """Raise ParseError if the name after a type resembles a suffix.  No name of a filler or operator does."""
     token, following = source.peek, source.ahead().text
     begins_statement = following in ("=", ",", ":")  # ``token`` is then a result in a picture
     if token.kind == "name" and token.text not in _SUFFIXES | _FLAGS and not begins_statement:
