@@ -81,7 +81,7 @@ def _magnitudes(value: Value) -> tuple[int, int]:
 
     If ``value`` is not constant, all integers of its dtype count.  n = 0 does not count.  For the least
     magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  For n = -3, 0 and 5,
-    the result is (2, 5).  If a constant has no other n than 0, return (1, 2^15).
+    the result is (2, 5).  If all n of a constant are 0, return (1, 2^15).
     """
     zero_point = zero_point_of(value)
     if not value.is_const:

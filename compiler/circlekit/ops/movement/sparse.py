@@ -127,7 +127,7 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     each element that was found, else 0.
     """
 
-    # for an element that is not in ``key``, the kernel writes the integer 0, so the zero point must be 0
+    # the kernel writes the integer 0 for an element that is not in ``key``, so the zero point must be 0
     quantization_rule = QuantizationRule(results_follow="value", symmetric=("value",))
 
     lookup = operand(i32)

@@ -90,9 +90,9 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, rounded with a half away from zero, as LiteRT on x86.
 
-    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  An x86 processor takes the
-    lowest 5 bits of the exponent in the shift of ``x``, and the lowest 6 bits in the 64-bit shift that makes
-    the mask of the remainder.
+    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  An x86 processor then takes
+    only the lowest bits of the exponent: 5 bits in the shift of ``x``, and 6 bits in the 64-bit shift that
+    makes the mask of the remainder.
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)

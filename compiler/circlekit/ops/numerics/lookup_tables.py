@@ -50,9 +50,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
     """Return the table int16[513] of ``transform`` at equal steps of ``domain``.
 
-    The entries are scaled so that the range of int16 stands for ``image``.  From each entry but the last,
-    half of the interpolation's error in the middle of the following step is subtracted, so that the largest
-    error is about halved.  The computation uses the float type of ``domain``.  NaN becomes 0.
+    The entries are scaled so that the range of int16 stands for ``image``.  An interpolation has its largest
+    error in the middle of a step.  Half of this error is subtracted from the entry where the step begins,
+    which about halves the largest error.  The computation uses the float type of ``domain``.  NaN becomes 0.
     """
     real = type(domain[0])
     lowest, highest = domain
@@ -110,8 +110,8 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
     That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  As in LiteRT,
-    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``.  For other scales it is rounded;
-    from a scale of about 5 on, it overflows for large ``x``.
+    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``, and rounded for other scales.
+    For scales of about 5 and more, it overflows for large ``x``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
@@ -156,7 +156,10 @@ def tanh_int16(x: Array, input: Value) -> Array:
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError unless the result has ``scale`` and, if it is int16, all zero points are 0."""
+    """Raise UnsupportedError if the result has another scale than ``scale``.
+
+    If the result is int16, also raise UnsupportedError for a zero point other than 0.
+    """
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     result_scale = scale_of(result)

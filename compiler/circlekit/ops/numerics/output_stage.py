@@ -36,8 +36,8 @@ class Kernels(Enum):
     """A set of LiteRT's kernels: reference (``BUILTIN_REF``), or optimized for x86 without delegates.
 
     On 8-bit data, the optimized kernels differ from the reference kernels as follows.  "In groups of n" means
-    that only whole groups of n channels or numbers differ.  The rest at the end is computed as by the
-    reference kernels, unless the line says otherwise.
+    that only whole groups of n channels or numbers differ.  The channels or numbers left at the end are
+    computed as by the reference kernels, unless the line says otherwise.
 
     - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
     - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: a half is rounded up, in groups of 8 channels.
@@ -52,8 +52,8 @@ class Kernels(Enum):
     - DEQUANTIZE with one scale: in groups of 8 numbers, the result is scale * x - scale * zero_point, each
       product rounded.
 
-    On int16 data, ADD without broadcasting rounds each operand once when it rescales it, in groups of 16
-    numbers, where the reference kernel rounds it twice.
+    On int16 data, ADD without broadcasting rounds each rescaled operand once, in groups of 16 numbers.  The
+    reference kernel rounds it twice.
 
     One difference is not reproduced: LiteRT computes the last results (up to 15) of a uint8 TRANSPOSE_CONV
     like its reference kernels.
@@ -109,9 +109,9 @@ class OutputStage:
     """Computes clip((sums + bias) * scale + zero_point, limits) as ``dtype``; channels are the last axis.
 
     ``bias``: integers [C] in units of the sums.  ``scale``: the scale of the sums divided by that of the
-    result, as float64, a scalar or [C].  ``limits``: the lowest and the highest result.  ``rounds_up``:
-    whether FIXED_POINT rounds a half up after its shift, as LiteRT's optimized kernels do, instead of away
-    from zero; a bool or bool[C].
+    result, as float64, a scalar or [C].  ``limits``: the lowest and the highest result.  ``rounds_up``: bool
+    or bool[C].  If true, FIXED_POINT rounds a half up after its shift, as LiteRT's optimized kernels do; else
+    it rounds a half away from zero.
     """
 
     bias: Ints | None

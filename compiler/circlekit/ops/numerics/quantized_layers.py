@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 def as_matrix(x: Array) -> Array:
-    """Return ``x`` [..., n] as [rows, n]; in contrast to a reshape to [-1, n], also without elements."""
+    """Return ``x`` [..., n] as [rows, n]; n may be 0, for which a reshape to [-1, n] would fail."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 

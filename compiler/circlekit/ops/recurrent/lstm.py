@@ -60,9 +60,9 @@ GATE_SCALE = 2.0**-12
 def _bias_products(gate: str) -> tuple[Product, ...]:
     """Return the two scales that the bias of a gate may have.
 
-    With layer normalization, the bias is added after it and has the scale of the coefficients * 2^-10.
-    Without, it has the scale of the input times that of the weights.  The first scale counts if the
-    coefficients are present.
+    With layer normalization, the bias is added after the normalization and has the scale of the coefficients
+    * 2^-10.  Without layer normalization, it has the scale of the input times that of the weights.  The first
+    scale counts if the coefficients are present.
     """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))

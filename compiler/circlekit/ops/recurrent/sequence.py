@@ -62,7 +62,7 @@ class StackedWeights:
     """Several weights of equal shape that are multiplied by the same data, in one matrix product.
 
     Each weight is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  The constructor
-    raises ModelError for another rank, and if the shapes differ.  ``asymmetric``: whether the hybrid form
+    raises ModelError for any other rank, and if the shapes differ.  ``asymmetric``: whether the hybrid form
     quantizes the data with a zero point.
     """
 
@@ -104,7 +104,7 @@ CellState = tuple[Array, ...]
 """The state of a cell after a step.  Its first array, [batch, outputs], is the output of the step, too."""
 
 Step = Callable[[int, CellState], CellState]
-"""A function of t and the state before time step t that returns the state after this step."""
+"""A function that computes time step t: from t and the state before this step to the state after it."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
 """A function of weights, input and second input that returns the step function of one direction.

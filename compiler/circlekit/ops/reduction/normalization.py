@@ -62,7 +62,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
-    # exp(-10) is about 0: a number that is used as a mask may be stored as 10 below the others
+    # exp(-10) is about 0, so a mask such as -inf may be stored as a number that is 10 below the others
     quantization_rule = QuantizationRule(fixed=from_zero_to_one(), mask_distance=10.0)
 
     beta: float = attribute(1.0)
