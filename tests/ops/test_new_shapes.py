@@ -74,7 +74,7 @@ def test_constants_follow(code: str) -> None:
 @pytest.mark.parametrize("code", CASES)
 @pytest.mark.parametrize("new", [(), (2,), (4, 3, 1), (1, 2, 3, 4, 5)])
 def test_another_rank_is_no_internal_error(code: str, new: Shape) -> None:
-    """The shape rule says what does not fit, if the constants stay."""
+    """At most a ShapeError is raised.  If the constants stay, the shape rule says what does not fit."""
     line, before, _, _ = CASES[code]
     for other in (new, before[:1]):
         with suppress(ShapeError):

@@ -21,7 +21,7 @@ NEVER = -np.inf
 
 
 def tables() -> tuple[Array, Array]:
-    """The cosines and sines [tokens, head], the two halves alike."""
+    """Return the cosines and sines [tokens, head]; both halves of a row are equal."""
     angles = np.arange(TOKENS)[:, None] / 10 ** (np.arange(HEAD // 2) / HEAD)
     both = np.concatenate([angles, angles], axis=-1)
     return np.cos(both), np.sin(both)

@@ -101,7 +101,7 @@ def dense(rng: Random, dtype: DType) -> Drawn:
 
 
 def dense_of_int16(rng: Random, dtype: DType, bias_type: DType = f32) -> Drawn:
-    """Use weights of ``dtype`` and no bias; ``bias_type``: the dtype that a bias would have."""
+    """Draw a layer with weights of ``dtype`` and no bias; ``bias_type``: the dtype that a bias would have."""
     scale = 2.0 ** np.round(np.log2(60 * np.sqrt(64)) + rng.uniform(-1, 1))
     x, y = quantized(i16, (128, 64), 1.0, 0), quantized(i16, (128, 96), float(scale), 0)
     weights, _ = layer(rng, dtype, 96, (64,), 0)
@@ -254,7 +254,7 @@ def test_sums_of_int16(
 
 
 def test_sums_of_int16_beyond_groups_of_16_are_as_in_the_reference() -> None:
-    """The two kernels differ for a pair of numbers: of 31 copies, 15 are added as in the reference kernel."""
+    """Of 31 copies of a pair for which the kernels differ, the last 15 are added by the reference rule."""
     large, small = (
         sum_or_difference(generator("Add", 0), Add, (shape, shape)) for shape in ((600, 1000), (31,))
     )
