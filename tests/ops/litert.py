@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT as the oracle of a kernel: it runs a graph from a flatbuffer that LiteRT's own schema code writes.
+"""LiteRT as the oracle of a kernel: its own schema code writes a graph as a flatbuffer, and LiteRT runs it.
 
-circlekit.io does not write it, because a mistake there could hide a mistake in a kernel.
+circlekit.io is not used for this, because a mistake there could hide a mistake in a kernel.
 """
 
 from __future__ import annotations

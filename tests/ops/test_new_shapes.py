@@ -155,7 +155,7 @@ def test_a_result_of_another_rank_is_left(dims: list[int]) -> None:
         ((1, 2, 3, 1), [4, 9]),
         ((1, 6, 5, 1), [12, 15]),
         ((1, 3, 5, 1), [6, 15]),
-        ((1, 4, 0, 1), [8, 15]),  # no factor follows from no pixels
+        ((1, 4, 0, 1), [8, 15]),  # a width of 0 gives no factor
         ((1, None, 1, 1), [8, 3]),
         ((5, 4, 5, 7), [8, 15]),
     ],

@@ -23,12 +23,14 @@ Without this key, the operators of the submodel alone might select the other set
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
-    """Return the kernel set whose results an interpreter of ``model`` reproduces.
+    """Return the kernel set whose results an interpreter of ``model`` reproduces: the first of these.
 
-    This is ``requested`` if it is given, else the set that the metadata of the model names
-    (KERNELS_METADATA).  If there is neither, it is the reference kernels if they have every operator of the
-    model in its version; otherwise it is the optimized kernels.  Raise UnsupportedError if ``requested``
-    names no kernel set.
+    - ``requested``, if it is given;
+    - the set that the metadata of the model names (KERNELS_METADATA), if any;
+    - the reference kernels, if they have every operator of the model in its version;
+    - the optimized kernels.
+
+    Raise UnsupportedError if ``requested`` names no kernel set.
     """
     if requested is not None:
         known = [kernels.value for kernels in Kernels]

@@ -49,9 +49,9 @@ class Elementwise(Op, elementwise=True):
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
     """A function of each element of one operand.
 
-    By default, quantized elements are dequantized, ``real`` is applied, and its results are quantized.
-    ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.  ``rejects_negative``: the kernel
-    raises ModelError if a quantized element stands for a negative number.
+    By default, quantized elements are dequantized, ``real`` is applied, and its results are quantized (for
+    int16 see ``real_function``).  ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.
+    ``rejects_negative``: the kernel raises ModelError if a quantized element stands for a negative number.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized matrix products, bit for bit as LiteRT's reference kernels; hybrid ones to float tolerance."""
+"""Quantized matrix products, bit for bit as LiteRT's reference kernels; hybrid ones to float tolerance.
+
+Hybrid: the data are floats, and the weights are integers.
+"""
 
 from __future__ import annotations
 

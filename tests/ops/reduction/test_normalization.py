@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations against LiteRT, and those of circle against their definition in float64."""
+"""Normalizations against LiteRT; those that only circle has, against their definition in float64."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 """Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations.
 
 ``compute`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit data with a scale.
-By default, ``quantized`` dequantizes the data, applies ``real``, and quantizes the results of ``real``.
+By default, ``quantized`` dequantizes the data, applies ``real``, and quantizes the results of ``real``.  In
+int16, it does so for 513 numbers and interpolates between their results, as LiteRT does.
 ``real`` maps float32 numbers to float32 numbers; by default it is ``compute`` in float64, rounded.
 
 Class arguments:

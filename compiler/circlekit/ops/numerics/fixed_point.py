@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's fixed-point arithmetic on whole arrays, bit for bit; elementary functions in fixed point.
 
-A real multiplier is stored as two integers: it is mantissa / 2^31 * 2^shift.  LiteRT rounds twice when it
-multiplies an integer by it.  After the product with the mantissa, a half is rounded up.  After the right
-shift (for a negative shift), a half is rounded away from zero in the reference kernels, and up in the
-optimized kernels.  Unless its docstring says otherwise, a function takes any integer arrays and returns
-int64, which holds every intermediate result.
+A real multiplier is stored as two integers, mantissa and shift.  It is mantissa / 2^31 * 2^shift.  When
+LiteRT multiplies an integer by such a multiplier, it rounds twice:
+
+- After the product with the mantissa, a half is rounded up.
+- After the right shift (only for a negative shift), a half is rounded away from zero in the reference
+  kernels, and up in the optimized kernels.
+
+Unless its docstring says otherwise, a function takes any integer arrays and returns int64, which holds every
+intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
 bits: it stands for integer / 2^(bits - 1 - n).  In Q0 the largest integer also stands for 1.0, which no

@@ -139,8 +139,8 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
     """Return scale of the data * scale of the weights / scale of the output, as float64.
 
     The result is a scalar, or has one element per channel.  ``rounded``: whether the product of the first two
-    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the weights have neither 1
-    nor ``channels`` scales.
+    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the number of scales of the
+    weights is not 1 or ``channels``.
     """
     scales = channel_scales(weights, channels)
     if rounded:

@@ -165,7 +165,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.int8:
             return super().cell(weights, x, aux)
-        # an operator in LiteRT's form 8x8_8 is known by the number of its intermediates
+        # an operator in LiteRT's form 8x8_8 is recognized by the number of its intermediates
         if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
             return RoundedProductsLstm(self, weights, x).step
         return Int16GatesLstm(self, weights, x).step

@@ -118,9 +118,10 @@ class RecurrentLayer(Stateful):
 
     The input is [time, batch, inputs] if ``time_major``, else [batch, time, inputs].  An input of rank 2 is a
     single time step.  ``ranks``: the possible ranks of the input.  ``directions``: for each direction the
-    prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction, or
-    with ``merge_outputs`` their concatenation.  If there are weights for ``aux_input``, it is a second input
-    of both directions; without such weights, it replaces the input of the backward direction.
+    prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction.  With
+    ``merge_outputs``, there is only their concatenation along the last axis.  If there are weights for
+    ``aux_input``, it is a second input of both directions; without such weights, it replaces the input of the
+    backward direction.
     """
 
     input: Any
