@@ -234,7 +234,10 @@ def check(
 
 
 def check_shapes(op: Op, results: Sequence[Array]) -> None:
-    """Assert that the shape rule gives the shapes of the results; if inputs are unknown, no other shapes."""
+    """Assert that the shape rule gives the shapes of the results.
+
+    If dimensions or ranks of inputs are unknown, the rule must not contradict these shapes.
+    """
     for kind, array in zip(op.inferred(), results, strict=True):
         assert kind.dtype.numpy == array.dtype
         assert kind.shape is not None

@@ -85,7 +85,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     dimension is 0 or unknown.
 
     Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
-    change, so that the products are equal again.  The first of these rules that applies chooses it:
+    change, so that the products are equal again.  The first of these rules that applies says which:
 
     - At most one dimension of the group of ``result`` is not 1: this dimension; the first one if all are 1.
     - Only the outermost dimension of the group of ``before`` changes: the outermost dimension of the group of

@@ -30,7 +30,7 @@ def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
 
 
 def next_to_steps(stage: OutputStage, bound: int) -> Array:
-    """Return sums [R, 1]: those next to each step (of many steps, next to 600), 0, +-1 and +-``bound``."""
+    """Return sums [R, 1] next to the steps (all, or 600 of many), and the sums 0, +-1 and +-``bound``."""
     low, high = (limit - stage.zero_point for limit in stage.limits)
     count = min(high - low + 3, 600)  # the steps, and one beyond each end
     steps = np.linspace(low - 1, high + 1, count).round() - 0.5

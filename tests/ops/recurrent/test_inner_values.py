@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers inside recurrent operators, whose ranges calibration needs; why integer kernels are wrong."""
+"""Numbers inside recurrent operators, whose ranges calibration needs; faults of their integer kernels."""
 
 from __future__ import annotations
 

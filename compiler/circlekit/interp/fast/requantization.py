@@ -11,8 +11,8 @@ integer, with a half rounded away from zero or up.  float64 computes q exactly f
 allowed only if its result is certainly clipped.
 
 To round a half away from zero, q / 2^right is multiplied by 1 + 2^-30 before floor(x + 1/2).  This changes
-ties only, for this reason: A tie needs right > 0; then left is 0 and |q| < 2^22.  So the factor moves the
-number by less than 2^-8 * 2^-right, and possible values of q / 2^right are 2^-right apart.
+ties only.  The reason: a tie needs right > 0; then left is 0 and |q| < 2^22.  So the factor moves the number
+by less than 2^-8 * 2^-right, while possible values of q / 2^right are 2^-right apart.
 
 WIDE_FIXED_POINT rounds once, and its mantissa has 15 bits.
 """

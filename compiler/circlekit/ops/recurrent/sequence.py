@@ -104,7 +104,7 @@ CellState = tuple[Array, ...]
 """The state of a cell after a step.  Its first array, [batch, outputs], is the output of the step, too."""
 
 Step = Callable[[int, CellState], CellState]
-"""A function that computes time step t: from t and the state before this step to the state after it."""
+"""A function of t and of the state before time step t; it returns the state after this step."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
 """A function of weights, input and second input that returns the step function of one direction.
