@@ -56,7 +56,7 @@ CASES: dict[str, tuple[str, Shape, Shape, Any]] = {
         {"output_shape": [2, 12, 12, 6]},
     ),
 }
-"""Operator: line, shape of the operand, new shape, changed constants."""
+"""{operator: (line, shape of the operand, new shape, changed attributes and constants)}."""
 
 
 def test_every_operator_that_states_shapes_is_tried() -> None:

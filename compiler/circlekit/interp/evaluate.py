@@ -56,6 +56,7 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
+    A result may share memory with an operand; it is then read-only.
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
     Raise
 
@@ -81,7 +82,8 @@ def compute(
     operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
     limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
-    operands = [None if a is None else read_only(a) for a in operands]  # others may read the arrays, too
+    # other operators may read the arrays, too
+    operands = [None if a is None else read_only(a) for a in operands]
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
     except CirclekitError:

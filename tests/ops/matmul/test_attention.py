@@ -15,7 +15,7 @@ from circlekit.ops.matmul.circle_layers import Attention
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close
 from tests.ops.stateful import state
 
-HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: the elements of a head; POSITIONS: those of the caches
+HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: the size of a head; POSITIONS: the size of the caches
 SIZE = HEADS * HEAD
 NEVER = -np.inf
 

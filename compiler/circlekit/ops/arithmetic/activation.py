@@ -221,7 +221,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         product = ((gate + (1 << 15)) >> 1) * scaled_x
         towards_zero = np.sign(product) * (np.abs(product) >> 15)
         steps = rounding_divide_by_pot(towards_zero, -to_output.shift)
-        if to_output.shift < -15:  # the mask of LiteRT's rounding overflows: it rounds away from zero
+        if to_output.shift < -15:  # LiteRT's rounding mask overflows, and all results are rounded away from 0
             steps = np.where(towards_zero < 0, -1, 1)
         return clamp_to_dtype(steps, self.output)
 

@@ -107,7 +107,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
-    """x / sqrt(sum(x * x)) along the last axis.  No runtime implements its fused activation."""
+    """x / max(sqrt(sum(x * x)), 1e-6) along the last axis.  No runtime implements its fused activation."""
 
     quantization_rule = QuantizationRule(fixed={i8: (1 / 128, 0), u8: (1 / 128, 128)})
 
@@ -123,7 +123,7 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
             return l2_normalization_8_bits(input, self.input)
         require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # the lowest norm in TFLite
+        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # 1e-6 as in TFLite
         return out
 
 
