@@ -12,6 +12,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i64, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.activation import Logistic, Tanh
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -251,6 +252,29 @@ def test_sums_of_int16(
         np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
         different += np.count_nonzero(results(drawn, Kernels.REFERENCE) != wanted)
     assert bool(different) == differs
+
+
+@pytest.mark.parametrize(
+    ("kind", "exponent", "differs"),
+    [
+        (Logistic, -13, False),
+        (Logistic, -12, True),
+        (Logistic, -11, False),
+        (Tanh, -13, False),
+        (Tanh, -12, True),
+        (Tanh, -11, True),
+        (Tanh, -10, False),
+    ],
+)
+def test_sigmoid_and_tanh_of_all_int16_with_the_scale_2_to_an_exponent(
+    kind: type[Logistic | Tanh], exponent: int, differs: bool
+) -> None:
+    integers = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+    x, y = (quantized(i16, integers.shape, 2.0**e, 0) for e in (exponent, -15))
+    drawn = kind(x, results=[y]), [integers]
+    (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+    np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+    assert np.any(results(drawn, Kernels.REFERENCE) != wanted) == differs
 
 
 def test_sums_of_int16_beyond_groups_of_16_are_as_in_the_reference() -> None:

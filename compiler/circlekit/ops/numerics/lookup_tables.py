@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of quantized integers: 8-bit results are computed one by one, 16-bit results from lookup tables.
 
+The exceptions are some scales of LOGISTIC and TANH with LiteRT's optimized kernels: see ``logistic_int16``.
 LiteRT uses a table of 256 entries for 8 bits, too; its entries are the numbers that are computed here.
 Source: TFLite kernels/internal/common.h (LUTPopulate, LUTLookup), reference/integer_ops/logistic.h and
 tanh.h (the sigmoid table), activations.cc.
@@ -16,7 +17,8 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away, wrap_int32
+from circlekit.ops.numerics.fixed_point import Ints, centered, logistic, round_half_away, tanh, wrap_int32
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
@@ -136,7 +138,12 @@ def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
 
 
 def logistic_int16(x: Array, input: Value) -> Array:
-    """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15."""
+    """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15.
+
+    LiteRT's optimized kernels use fixed point instead of the table if the scale of ``input`` is 2^-12.
+    """
+    if follows_optimized_kernels() and checked_log2(scale_of(input)) == -12:
+        return logistic(x, integer_bits=3, bits=16).astype(np.int16)
     steps = _input_in_table_steps(x, input, (0,))
     result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)  # units of 2^-25
     # sigmoid(x) = 1 - sigmoid(-x); 512 and 511 round the result to units of 2^-15
@@ -146,8 +153,12 @@ def logistic_int16(x: Array, input: Value) -> Array:
 def tanh_int16(x: Array, input: Value) -> Array:
     """Return tanh of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15.
 
-    It is computed as 2 * sigmoid(2x) - 1.
+    It is computed as 2 * sigmoid(2x) - 1.  LiteRT's optimized kernels use fixed point instead of the table if
+    the scale of ``input`` is 2^-12 or 2^-11.
     """
+    exponent = checked_log2(scale_of(input))
+    if follows_optimized_kernels() and exponent in (-12, -11):
+        return tanh(x, integer_bits=exponent + 15, bits=16).astype(np.int16)
     steps = _input_in_table_steps(x, input, (0, 1))
     result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # for 2x: one fraction bit less
     # ``result`` is 2 * sigmoid(2|x|) in units of 2^-23
