@@ -77,7 +77,8 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
                 f"input has {counted(depth, 'channel')}, expected a multiple of the filter's {per_group}"
             )
         if out_depth is not None and out_depth % (depth // per_group):
-            groups, found = f"{depth // per_group} groups", counted(out_depth, "output channel")
+            found = counted(out_depth, "output channel")
+            groups = f"{depth // per_group}, the number of groups"
             raise ShapeError(f"filter has {found}, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:

@@ -189,9 +189,9 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     WINDOW_OPERANDS: ClassVar = ("window_shape", "window_strides", "window_dilations")
 
     def integer_fault(self) -> str | None:
-        """Return a sentence that no kernel is right for quantized integers.
+        """Return why no kernel is right for quantized integers; None for MAXIMUM and MINIMUM.
 
-        Return None for MAXIMUM and MINIMUM: their kernels are right, as results and operands share one scale.
+        The kernels of MAXIMUM and MINIMUM are right, because results and operands share one scale.
         """
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None
