@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number of threads of numpy's BLAS: one while a model of medium products runs, then the former one."""
+"""Number of threads of numpy's BLAS: one while a model with medium products runs, then as before the run."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
 
 
 def test_models_are_compared_with_the_kernels_of_the_first() -> None:
-    """Else these models, which differ only in a version, would not be equal."""
+    """Otherwise these models, which differ only in a version, would not be equal."""
     assert circlekit.compare(model_of("{block_size: 2}"), model_of("{block_size: 2, version: 1}")).equal
 
 

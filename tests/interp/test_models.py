@@ -31,7 +31,7 @@ TRAPS = Path(__file__).parents[3] / "shared" / "peer" / "traps"
 
 
 def recorded(path: Path) -> tuple[list[Array], list[Array]]:
-    """Inputs and outputs in graph order, of an npz file."""
+    """Return the inputs and the outputs in an npz file, in the order of the graph."""
     with np.load(path) as data:
         sides = [[data[f"{side}{i}"] for i in range(len(data.files)) if f"{side}{i}" in data.files]
                  for side in ("in", "out")]  # fmt: skip
@@ -46,7 +46,7 @@ def check_recorded(model_path: Path, npz: Path, tolerance: float) -> None:
 
 
 BEYOND_REFERENCE = "espcn.int8.tflite"
-"""Recorded with LiteRT's optimized kernels: its reference kernels stop at DEPTH_TO_SPACE version 1."""
+"""A model recorded with LiteRT's optimized kernels: the reference kernels lack DEPTH_TO_SPACE version 2."""
 
 
 def test_model(model_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_model_with_a_version_that_reference_kernels_lack(shared: Path) -> None:
 
 
 def run_reference(model: bytes, inputs: list[Array]) -> list[Array]:
-    """Outputs of a ``.tflite`` file by LiteRT's reference kernels."""
+    """Return the outputs of a ``.tflite`` file, computed by LiteRT's reference kernels."""
     kind = OpResolverType.BUILTIN_REF
     interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
     interpreter.allocate_tensors()

@@ -150,7 +150,7 @@ def test_a_loop_without_end_is_stopped() -> None:
 
 
 def test_calls_are_counted_before_the_first_run() -> None:
-    """A GraphRunner counts also without a run: random models evaluate single operators with a new runner."""
+    """A new GraphRunner counts calls without ``run``: random models evaluate single operators in this way."""
     runner, graph = GraphRunner(State()), parse_model(LOOP.replace("STEP", "1")).graphs[2]
     with limited(calls=1):
         assert runner(graph, [ints(3)])[0] == 4

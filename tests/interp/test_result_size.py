@@ -79,7 +79,7 @@ def test_sizes_that_depend_on_operands() -> None:
 
 
 def test_operands_that_the_shape_rule_rejects_are_rejected() -> None:
-    """The kernel of FILL takes a value of shape [1], so it would exceed the limit without a check."""
+    """The kernel of FILL takes a value of shape [1], so FILL would exceed the limit without the check."""
     x = Value("x", f32, (3,))
     op = Slice(x, Value("b", i32, (1,)), Value("s", i32, (1,)))
     with limited(1), pytest.raises(ShapeError, match="a slice of size 7 at 7 exceeds a dimension of 3"):

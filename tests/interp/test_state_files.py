@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with state, resources, sparse data and custom operators.
 
-LiteRT runs a saved model, and we run the model that we load from the same bytes: each run gives the same.
+LiteRT and our interpreter run a saved model from the same bytes.  In each run, the outputs must be equal.
 """
 
 from __future__ import annotations

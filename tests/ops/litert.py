@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT as the oracle of a kernel: a graph becomes a flatbuffer by LiteRT's own schema code, and is run.
+"""LiteRT as the oracle of a kernel: its own schema code writes a graph as a flatbuffer, and LiteRT runs it.
 
-Nothing here uses circlekit.io, so that a mistake there cannot hide one in a kernel.
+circlekit.io is not used for this, because a mistake there could hide a mistake in a kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.testing.model_builder import graph_of as graph_of
 
 FLOAT_TOLERANCE = 1e-5
-"""Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""
+"""Largest difference from LiteRT's results, as a fraction of the largest magnitude of the result."""
 
 _ENUM_TYPES = {"Activation": "ActivationFunctionType", "WeightsFormat": "FullyConnectedOptionsWeightsFormat"}
 
@@ -34,7 +34,7 @@ _ENUM_TYPES = {"Activation": "ActivationFunctionType", "WeightsFormat": "FullyCo
 
 
 def flatbuffer(graphs: Sequence[Graph]) -> bytes:
-    """The ``.tflite`` file of ``graphs``; an operator's graphs must be among them."""
+    """Return the ``.tflite`` file of ``graphs``, which must include every graph that an operator calls."""
     model = schema.ModelT()
     model.version = 3
     model.buffers = [schema.BufferT()]
@@ -156,9 +156,10 @@ def _ints(numbers: Any) -> Array:
 def run_steps(
     graphs: Graph | Sequence[Graph], steps: Sequence[Sequence[Array]], optimized: bool = False
 ) -> list[list[Array]]:
-    """Run the first graph once for each of ``steps``, keeping variables, with LiteRT's reference kernels.
+    """Run the first graph in LiteRT once for each of ``steps``; variables keep their elements.
 
-    ``optimized``: use its optimized kernels, for operators or versions that the reference set lacks.
+    LiteRT uses its reference kernels; if these lack an operator or its version, its optimized kernels.
+    ``optimized``: always use the optimized kernels.
     """
     interpreter = _interpreter(flatbuffer([graphs] if isinstance(graphs, Graph) else graphs), optimized)
     return run_interpreter(interpreter, steps)
@@ -196,7 +197,7 @@ def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
 
 
 def assert_close(got: Array, wanted: Array, tolerance: float = FLOAT_TOLERANCE) -> None:
-    """Assert the same dtype and shape; floats to ``tolerance`` of the largest magnitude, all else exactly."""
+    """Assert equal dtype, shape and elements; floats may differ by ``tolerance`` * the largest magnitude."""
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
     if wanted.dtype.kind != "f":
@@ -215,9 +216,9 @@ def check(
     reference: Op | None = None,
     optimized: bool = False,
 ) -> list[Array]:
-    """Assert that kernel and LiteRT agree, and shape rule and kernel; return the kernel's results.
+    """Assert that the kernel agrees with LiteRT and with the shape rule; return the kernel's results.
 
-    ``reference``: an operator of the same meaning, where LiteRT does not take ``op`` itself.
+    ``reference``: an operator with the same results for LiteRT to run, if LiteRT does not take ``op``.
     """
     inputs = tuple(np.array(x) for x in inputs)  # our own copies: kernel_results makes them read-only
     results = kernel_results(op, inputs)
@@ -233,7 +234,10 @@ def check(
 
 
 def check_shapes(op: Op, results: Sequence[Array]) -> None:
-    """Assert that the shape rule gives the results' shapes, or unknown sizes if inputs have unknown sizes."""
+    """Assert that the shape rule gives the shapes of the results.
+
+    If dimensions or ranks of inputs are unknown, the rule must not contradict these shapes.
+    """
     for kind, array in zip(op.inferred(), results, strict=True):
         assert kind.dtype.numpy == array.dtype
         assert kind.shape is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of shape rules and kernels: what they accept, and their sentences."""
+"""Checks of shape rules and kernels: what they accept, and what their errors say."""
 
 from __future__ import annotations
 

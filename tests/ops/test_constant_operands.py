@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that read operands such as axes and shapes: the numbers if constant, None if unknown."""
+"""Functions that read operands such as axes and shapes: the numbers of a constant, None for any other."""
 
 from __future__ import annotations
 

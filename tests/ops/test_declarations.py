@@ -33,6 +33,7 @@ CIRCLE_NAMES = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
 """Fields that have another name in circle than in TFLite."""
 
 NOT_IN_CIRCLE = ["quant_spec is no field"]
+"""Sentences of ``differing`` about fields that only TFLite has."""
 
 
 def camel(field: str) -> str:

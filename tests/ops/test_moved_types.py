@@ -69,7 +69,7 @@ CASES: dict[str, tuple[list[DType], list[tuple[int, ...]], Callable[..., Op]]] =
     "SUM": ([f32, i32, i64, boolean], [(3, 4)], lambda op, x: op(x, ints(0))),
     "REDUCE_PROD": ([f32, i32, i64, boolean], [(3, 4)], lambda op, x: op(x, ints(0))),
 }
-"""Operator: dtypes that LiteRT has, shapes of the operands, constructor."""
+"""{operator: (dtypes for which LiteRT has a kernel, shapes of the operands, constructor)}."""
 
 
 def data(dtype: DType, shape: tuple[int, ...], *seed: object) -> Array:

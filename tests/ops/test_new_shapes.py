@@ -56,7 +56,7 @@ CASES: dict[str, tuple[str, Shape, Shape, Any]] = {
         {"output_shape": [2, 12, 12, 6]},
     ),
 }
-"""Operator: line, shape of the operand, new shape, changed constants."""
+"""{operator: (line, shape of the operand, new shape, changed attributes and constants)}."""
 
 
 def test_every_operator_that_states_shapes_is_tried() -> None:
@@ -74,7 +74,7 @@ def test_constants_follow(code: str) -> None:
 @pytest.mark.parametrize("code", CASES)
 @pytest.mark.parametrize("new", [(), (2,), (4, 3, 1), (1, 2, 3, 4, 5)])
 def test_another_rank_is_no_internal_error(code: str, new: Shape) -> None:
-    """The shape rule says what does not fit, if the constants stay."""
+    """At most a ShapeError is raised.  If the constants stay, the shape rule says what does not fit."""
     line, before, _, _ = CASES[code]
     for other in (new, before[:1]):
         with suppress(ShapeError):
@@ -155,7 +155,7 @@ def test_a_result_of_another_rank_is_left(dims: list[int]) -> None:
         ((1, 2, 3, 1), [4, 9]),
         ((1, 6, 5, 1), [12, 15]),
         ((1, 3, 5, 1), [6, 15]),
-        ((1, 4, 0, 1), [8, 15]),  # no factor follows from no pixels
+        ((1, 4, 0, 1), [8, 15]),  # a width of 0 gives no factor
         ((1, None, 1, 1), [8, 3]),
         ((5, 4, 5, 7), [8, 15]),
     ],

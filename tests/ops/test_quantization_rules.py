@@ -108,9 +108,9 @@ def test_recurrent_weights_have_their_channels_where_products_have_them(code: st
     ],
 )
 def test_the_least_step_is_the_least_with_which_kernels_work(line: str, dtype: str, code: str) -> None:
-    """LiteRT ends the program if its last multiplier is not below 1, as with half of this step.
+    """With half of this step, LiteRT's last multiplier is not below 1, and LiteRT ends the program.
 
-    Our kernel of HARD_SWISH refuses half of the step; the others compute with it.
+    Our kernel of HARD_SWISH refuses half of the step; our other kernels compute with it.
     """
     rule = rule_of(code)
     least = {**rule.least_step, **rule.least_square_step}[BY_SHORT[dtype]]  # with the operand scale 1

@@ -14,7 +14,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from circlekit.ir.op import REGISTRY
 
 LAST = 16
-"""Versions below this number are tried; no operator has as many."""
+"""Versions below this number are tried; no operator has this version."""
 
 
 def one_operator(code: int, version: int) -> bytes:

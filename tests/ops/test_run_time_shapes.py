@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels refuse operands that do not fit together, if only a run shows their shapes.
+"""Kernels refuse operands that do not fit together and whose shapes are known only in the run.
 
 numpy would accept these operands: it broadcasts them, adds axes, or drops what is left over.
 """

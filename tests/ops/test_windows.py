@@ -13,7 +13,7 @@ from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, padded_window
 def test_conv_padding() -> None:
     # size, taps, stride, dilation; expected: the number of windows, the padding before and after
     assert conv_padding(5, 2, 1, 1, Padding.SAME) == (5, 0, 1)  # the odd element goes after
-    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)  # (3 - 1) * 2 + 5 - 5 = 4 elements
+    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)  # 3 windows of span 5 cover 9 elements: 4 more
     assert conv_padding(2, 1, 3, 1, Padding.SAME) == (1, 0, 0)
     assert conv_padding(5, 2, 2, 1, Padding.VALID) == (2, 0, 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on dtypes that they do not have: results, or an error with a sentence."""
+"""Operators on dtypes for which they may have no kernel: they give results or raise CirclekitError."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def outcome(text: str) -> str:
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_wrong_dtype(path: Path) -> None:
-    """Each of DTYPES in the text of a recipe is replaced by each other one; only CirclekitError may arise."""
+    """Each dtype of DTYPES in a recipe is replaced by the others.  Any error must be a CirclekitError."""
     text = path.read_text()
     for match in re.finditer(r"\b(\w+)\[", text):
         for dtype in set(DTYPES) - {match[1]} if match[1] in DTYPES else ():

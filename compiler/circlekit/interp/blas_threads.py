@@ -27,7 +27,7 @@ def blas_libraries() -> ThreadpoolController:
 
 
 def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread if that is faster than several threads.
+    """Return a context that limits BLAS to one thread if several threads would be slower.
 
     ``largest_macs``: the multiply-accumulates of the largest operator that runs in the context.  While the
     context lasts, the limit holds for the whole process, other Python threads included.

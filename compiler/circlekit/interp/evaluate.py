@@ -56,12 +56,17 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
 
+    A result may share memory with an operand; it is then read-only.
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
-    Raise UnsupportedError if ``op`` has no kernel for these operands, ModelError if its shape rule or its
-    kernel rejects them, ShapeError if a result does not have its declared type, LimitError if the results
-    would exceed the memory limit or memory runs out.  Of the exceptions of a registered kernel, ValueError,
-    IndexError and ArithmeticError become ModelError, MemoryError becomes LimitError; others, such as
-    TypeError, pass.
+    Raise
+
+    - UnsupportedError if ``op`` has no kernel for these operands;
+    - ModelError if the shape rule or the kernel of ``op`` rejects the operands;
+    - ShapeError if a result does not have the type that the model declares;
+    - LimitError if the results would exceed the memory limit, or memory runs out.
+
+    If a registered kernel raises ValueError, IndexError or ArithmeticError, this becomes ModelError, and
+    MemoryError becomes LimitError.  Any other exception, such as TypeError, passes unchanged.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
@@ -77,7 +82,8 @@ def compute(
     operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
     limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
-    operands = [None if a is None else read_only(a) for a in operands]  # others may read the arrays, too
+    # other operators may read the arrays, too
+    operands = [None if a is None else read_only(a) for a in operands]
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
     except CirclekitError:
@@ -110,8 +116,8 @@ def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> 
 def check_type(value: Value, array: Array, role: str) -> None:
     """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
-    Not checked are a dtype that numpy lacks, an unknown rank or dimension, and the shape of a result that is
-    declared as []: see ``_is_rank_known``.  ``role``: "input" or "result", for the message.
+    There is no check of a dtype that numpy lacks, of an unknown rank or dimension, and of the shape of a
+    result that is declared as [] (see ``_is_rank_known``).  ``role``: "input" or "result", for the message.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
@@ -137,8 +143,8 @@ def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Seque
 def _is_rank_known(value: Value) -> bool:
     """Return whether the rank of ``value`` is known.
 
-    A file has the shape [] both for a scalar and for a result of unknown rank.  So a result with the shape []
-    may have any rank, but a value with this shape that no operator produces is a scalar.
+    A file has the shape [] both for a scalar and for a result of unknown rank.  So a result that is declared
+    with the shape [] may have any rank.  Inputs and constants with this shape are scalars.
     """
     return value.shape is not None and (value.shape != () or value.producer is None)
 
@@ -146,9 +152,9 @@ def _is_rank_known(value: Value) -> bool:
 def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
     """Return the results of the registered kernel of ``op``.
 
-    Raise UnsupportedError if there is none, ModelError if it does not accept the operands.  An OpaqueOp may
-    also stand for a known operator whose operands or attributes in the file do not fit its declaration; then
-    ``op.extra["misfit"]`` says why.
+    Raise UnsupportedError if ``op`` has no kernel, ModelError if the kernel does not accept the operands.  An
+    OpaqueOp may also stand for a known operator whose operands or attributes in the file do not fit its
+    declaration; then ``op.extra["misfit"]`` says why.
     """
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
@@ -190,9 +196,9 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
-    Raise ModelError if there is no such graph or ``inputs`` is of another type, ShapeError if number, names,
-    dtypes or shapes of ``inputs`` differ from those that the graph declares.  If the model comes from a file,
-    the ShapeError names the file.
+    Raise ModelError if there is no such graph, or if ``inputs`` is no collection of arrays.  Raise ShapeError
+    if number, names, dtypes or shapes of ``inputs`` differ from those that the graph declares.  If the model
+    comes from a file, the ShapeError names the file.
     """
     if not isinstance(graph, int | np.integer) or not 0 <= graph < len(model.graphs):
         numbers = f"expected a graph number from 0 to {len(model.graphs) - 1}, got {graph!r}"

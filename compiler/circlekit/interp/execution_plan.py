@@ -28,9 +28,9 @@ POINTER_BYTES = 8
 class ResultMemory:
     """Checks that the results of one operator fit the memory limit, before they are computed.
 
-    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine the size.
-    Then the size is inferred at run time from the shapes of the operands, or, if these do not determine the
-    size either, from their elements.
+    ``static_bytes``: the size of the results if the shapes in the model determine it, else None.  If None,
+    the size is inferred at run time: from the shapes of the operands, or, if these are not enough, from the
+    elements of the operands.
     """
 
     def __init__(self, op: Op) -> None:
@@ -45,8 +45,8 @@ class ResultMemory:
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
         """Raise LimitError if the results for ``operands`` plus ``held_bytes`` exceed the memory limit.
 
-        ``held_bytes``: the memory that earlier results of the same run hold.  Raise ModelError, mostly
-        ShapeError, if the shape rule rejects ``operands``.
+        ``held_bytes``: the memory that earlier results of the same run hold.  If the size has to be inferred
+        at run time, also raise the error with which the shape rule rejects ``operands``, mostly ShapeError.
         """
         size = self.static_bytes
         if size is None:
@@ -103,7 +103,7 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
     """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty.
 
-    A dimension of 0 or less counts as 1, because a kernel may need memory for an empty result, too: for the
+    A dimension of 0 or less counts as 1: a kernel may need memory for an empty result, too, namely for the
     indices along its other axes.
     """
     total = 0

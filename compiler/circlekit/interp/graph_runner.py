@@ -55,7 +55,7 @@ class GraphRunner:
         self._on_value: OnValue | None = None
         self._on_graph: OnGraph | None = None
         # _held_bytes: the memory of results that are still needed; _calls: the calls of graphs in this run;
-        # _depth: the number of these calls that have not returned; 0 in the graph that ``run`` was given
+        # _depth: how many of these calls have not returned yet; 0 in the graph that ``run`` was given
         self._held_bytes = self._calls = self._depth = 0
         self._is_running = False
 
@@ -70,13 +70,13 @@ class GraphRunner:
     ) -> list[Array]:
         """Return the outputs of ``graph`` as arrays.
 
-        They share no memory with each other, the inputs, the constants and the state.
+        The outputs share no memory with each other, the inputs, the constants and the state.
         ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.  The other arguments
-        are functions that are called during the run: see their types.  Raise ModelError if one of them starts
-        another run.
+        are functions that are called during the run: see their types.  Raise ModelError if this runner is
+        already running a graph, for example if such a function calls ``run``.
         """
         if self._is_running:
-            raise ModelError("this interpreter is running a graph: expected another interpreter for a second")
+            raise ModelError("this interpreter is running a graph: use another one for a second run")
         self._is_running = True
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value, self._on_graph = observe, on_value, on_graph

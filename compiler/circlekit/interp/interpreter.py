@@ -16,19 +16,21 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
 KERNELS_METADATA = "circlekit_kernels"
-"""The metadata key under which a submodel stores the name of a kernel set.
+"""The metadata key under which a submodel stores the name of the kernel set with which the whole model runs.
 
-The whole model would run with this set.  The submodel alone might run with the other set.
+Without this key, the operators of the submodel alone might select the other set.
 """
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
-    """Return the kernel set whose results an interpreter of ``model`` reproduces.
+    """Return the kernel set whose results an interpreter of ``model`` reproduces: the first of these.
 
-    This is ``requested`` if it is given, else the set that the metadata of the model names
-    (KERNELS_METADATA).  If there is neither, the reference kernels are taken if they have every operator of
-    the model in its version, else the optimized kernels.  Raise UnsupportedError if ``requested`` names no
-    kernel set.
+    - ``requested``, if it is given;
+    - the set that the metadata of the model names (KERNELS_METADATA), if any;
+    - the reference kernels, if they have every operator of the model in its version;
+    - the optimized kernels.
+
+    Raise UnsupportedError if ``requested`` names no kernel set.
     """
     if requested is not None:
         known = {kernels.value: kernels for kernels in Kernels}
@@ -98,10 +100,13 @@ class Interpreter:
         - ``on_value`` with the name and the array of each graph input and each result;
         - ``on_graph`` with each graph that begins to run, and its inputs.
 
-        They are also called for the graphs that operators call.  Raise ModelError if there is no such graph,
-        if ``inputs`` or a function is of another type, or if a kernel rejects its operands (such as an index
-        out of range); ShapeError if the inputs do not match the graph; UnsupportedError if an operator has no
-        kernel; LimitError if a limit of memory or of graph calls is exceeded.
+        These functions are also called for the graphs that operators call.  Raise
+
+        - ModelError if there is no such graph, if ``inputs`` or a function has a wrong type, or if a kernel
+          rejects its operands (such as an index out of range);
+        - ShapeError if the inputs do not match the graph;
+        - UnsupportedError if an operator has no kernel;
+        - LimitError if a limit of memory or of graph calls is exceeded.
         """
         functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
         for name, function in functions.items():

@@ -33,7 +33,7 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError if ``shape``, of the operand ``name``, is known and not [``count``] or [None]."""
+    """Raise ShapeError unless ``shape``, that of the operand ``name``, is [``count``], [None] or None."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
@@ -65,7 +65,7 @@ def require_dims(op: Op, operands: Mapping[str, str], known: Mapping[str, Dim] |
 def require_bias(bias: Value | None, channels: Dim) -> None:
     """Raise ShapeError if ``bias`` does not have one element for each of the result's ``channels``.
 
-    An absent bias fits, and so does a number of elements or channels that is unknown.
+    An absent bias fits.  An unknown number of elements or channels fits, too.
     """
     count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):

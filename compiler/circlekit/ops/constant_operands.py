@@ -72,9 +72,11 @@ def constant_elements(value: Value) -> Array:
     """Return the elements of a constant as kernels take them: an array of its shape.
 
     Packed integers become int8 or uint8, bfloat16 becomes float32, strings become ``bytes`` in an array of
-    objects, and sparse constants become dense.  Raise ModelError if ``value`` is not a constant or its data
-    do not fit its shape, UnsupportedError for data that no kernel reads (compressed constants, microscaled
-    types), LimitError if the dense array of a sparse constant exceeds the memory limit.
+    objects, and sparse constants become dense.  Raise
+
+    - ModelError if ``value`` is not a constant, or its data do not fit its shape;
+    - UnsupportedError for data that no kernel reads (compressed constants, microscaled types);
+    - LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
     if value.is_plain:
@@ -100,11 +102,11 @@ def constant_elements(value: Value) -> Array:
 
 
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
-    """Return, as a vector, all numbers of ``dtype`` in the bytes ``data``, also in unused bits at the end.
+    """Return all numbers of ``dtype`` in the bytes ``data``, as a vector.
 
     Integers of less than 8 bits become int8 or uint8; the first integer of a byte is in its lowest bits.
-    ``name``: the constant, for messages.  Raise ModelError if the last number is incomplete, UnsupportedError
-    for packed floats other than bfloat16.
+    Unused bits of the last byte are returned as numbers, too.  ``name``: the constant, for messages.  Raise
+    ModelError if the last number is incomplete, UnsupportedError for packed floats other than bfloat16.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
         raise ModelError(
@@ -177,9 +179,11 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
       block is an axis of its own: entry b of ``block_map`` is the divided axis, rank + b the axis inside.
     - The nodes of the last level are the stored elements.
 
-    For example, [[0, 5, 0], [7, 0, 8]] may be stored as the elements 5, 7, 8, with two levels: a dense level
-    of size 2 (rows), and a compressed level with ``array_indices`` 1, 0, 2 (columns) and ``array_segments``
-    0, 1, 3 (where each row begins, and the end of the last row).
+    For example, [[0, 5, 0], [7, 0, 8]] may be stored as the elements 5, 7, 8, with two levels:
+
+    - rows: a dense level of size 2;
+    - columns: a compressed level with ``array_indices`` 1, 0, 2 (the columns of the elements) and
+      ``array_segments`` 0, 1, 3 (where each row begins in ``array_indices``, and where the last row ends).
 
     Raise ModelError if the levels do not fit the shape or each other, LimitError if the dense array exceeds
     the memory limit.

@@ -79,22 +79,26 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     the reshape gave for ``before``.  The new shape has at most one -1, for an unknown dimension.  Example:
     from [2, 12] reshaped to [2, 3, 4], a change of the operand to [5, 12] gives [5, 3, 4].
 
-    ``before`` and ``result`` are divided into equally many groups of neighboring dimensions, as short as
-    possible, so that corresponding groups have equal products: [2], [12] and [2], [3, 4] in the example.  If
-    that is impossible, or if one of their dimensions is 0 or unknown, return None.  If dimensions of a group
-    of ``before`` change, the group of ``result`` changes as follows:
+    First, ``before`` and ``result`` are divided into groups of neighboring dimensions.  Both have the same
+    number of groups, corresponding groups have equal products, and the groups are as short as possible.  In
+    the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, or if a
+    dimension is 0 or unknown.
 
-    - If the group of ``result`` has at most one dimension other than 1, this dimension takes the change; if
-      all are 1, the first one.
-    - Else, if only the outermost dimension of the group of ``before`` changes, the outermost dimension of the
-      group of ``result`` changes by the same factor: with [12] and [3, 4], a change to [24] gives [6, 4].
-      Likewise the innermost: with [3, 4] and [4, 3], a change to [3, 8] gives [4, 6].  Dimensions of 1 are
-      skipped, except one of ``before`` that changes.
-    - Any other change gives None, and so does a change that would give a fraction of a dimension.
+    Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
+    change, so that the products are equal again.  The first of these rules that applies says which:
 
-    ``outer``: if the outermost dimension of the first group of ``before`` changes, the first dimension of
-    ``result`` takes every change of that group, even if it is 1.  Example: from [4, 3] reshaped to [1, 12], a
-    change of the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
+    - At most one dimension of the group of ``result`` is not 1: this dimension; the first one if all are 1.
+    - Only the outermost dimension of the group of ``before`` changes: the outermost dimension of the group of
+      ``result``.  With [12] and [3, 4], a change to [24] gives [6, 4].
+    - Only the innermost dimension changes: the innermost dimension.  With [3, 4] and [4, 3], a change to
+      [3, 8] gives [4, 6].
+
+    In the last two rules, dimensions of 1 are skipped, except one of ``before`` that changes.  Return None if
+    no rule applies, or if the new dimension would not be a whole number.
+
+    ``outer``: in the first group, another rule comes first: if the outermost dimension of ``before`` changes,
+    the first dimension of ``result`` takes the change, even if it is 1.  Example: from [4, 3] reshaped to
+    [1, 12], a change of the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None
@@ -212,8 +216,8 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
     """Return the windows along one axis with their padding.
 
-    If the number of padding elements is odd, there is one more after the data than before.  Raise ShapeError
-    as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
+    If the number of padding elements is odd, the additional element is after the data.  Raise ShapeError as
+    ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
     """
     count = padded_window_count(size, taps, stride, dilation, padding)
     assert count is not None  # all arguments are known

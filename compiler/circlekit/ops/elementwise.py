@@ -25,15 +25,15 @@ class Elementwise(Op, elementwise=True):
     """A function of each element of the operands.
 
     A subclass defines ``function`` or ``compute`` for data that are not quantized, and ``quantized`` for data
-    quantized in 8 or 16 bits.  ``kinds``: the kinds of dtypes that ``compute`` takes, as letters of numpy:
-    f float, i signed, u unsigned, b bool, c complex, O object.  Kernels hold bfloat16 as float32.
+    that are quantized in 8 or 16 bits.  ``kinds``: the kinds of dtypes that ``compute`` takes, as letters of
+    numpy: f float, i signed, u unsigned, b bool, c complex, O object.  Kernels hold bfloat16 as float32.
     """
 
     kinds: ClassVar[str] = ""
     function: ClassVar[Callable[..., Array] | None] = None
 
     def compute(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the results for operands that are not quantized and have the same dtype."""
+        """Return the results for operands of the same dtype, without regard to any scale."""
         function = type(self).function
         assert function is not None  # a subclass defines it or overrides compute
         return np.asarray(function(*args))
@@ -49,9 +49,9 @@ class Elementwise(Op, elementwise=True):
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
     """A function of each element of one operand.
 
-    By default, quantized elements are dequantized, ``real`` is applied, and its results are quantized.
-    ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.  ``rejects_negative``: the kernel
-    raises ModelError if a quantized element stands for a negative number.
+    By default, quantized elements are dequantized, ``real`` is applied, and its results are quantized (for
+    int16 see ``real_function``).  ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.
+    ``rejects_negative``: the kernel raises ModelError if a quantized element stands for a negative number.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES

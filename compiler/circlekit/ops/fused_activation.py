@@ -20,9 +20,11 @@ ACTIVATION_BOUNDS: dict[Activation, tuple[float, float | None]] = {
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
     """Return ``act`` of every element; the activation NONE returns ``array`` itself.
 
-    As in LiteRT's recurrent layers, an activation with bounds makes NaN the lower bound, and SIGN_BIT gives 1
-    for floats whose sign bit is set (numbers below 0, and -0.0), else 0.  ``out``: an array for the result,
-    or None to make a new one.  Raise UnsupportedError if there is no kernel.
+    The numbers are those of LiteRT's recurrent layers.  For NaN, an activation with bounds gives its lower
+    bound.  SIGN_BIT gives 1 for floats whose sign bit is set (numbers below 0, and -0.0), else 0.
+
+    ``out``: an array for the result, or None to make a new one.  Raise UnsupportedError if ``act`` has no
+    kernel for the dtype.
     """
     if act is Activation.NONE:
         return array
@@ -45,9 +47,8 @@ def apply_fused_activation(out: Array, act: Activation) -> Array:
     """Apply ``act`` in place to ``out``, the new result of a kernel, and return it.
 
     Unless ``act`` is TANH, floats are also clamped to the finite numbers, as in TFLite's
-    CalculateActivationRange: infinities become the largest finite numbers, and NaN stays.  Raise
-    UnsupportedError for an activation that has no kernel, and for SIGN_BIT, which only LiteRT's recurrent
-    layers compute.
+    CalculateActivationRange; NaN stays.  Raise UnsupportedError for an activation without a kernel, and for
+    SIGN_BIT, which only recurrent layers compute.
     """
     out = np.asarray(out)  # a kernel may give a numpy scalar
     if act is Activation.SIGN_BIT:

@@ -52,7 +52,7 @@ def quantization_of(value: Value) -> Quantization:
 
 
 def zero_point_of(value: Value) -> int:
-    """Return the zero point of ``value``, or the first of several; 0 if it is not quantized."""
+    """Return the zero point of ``value``, or the first of several; 0 if there is none."""
     if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
         return 0
     return int(value.quantization.zero_point[0])
@@ -73,7 +73,7 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 def have_same_quantization(a: Value, b: Value) -> bool:
     """Return whether kernels may take equal integers in ``a`` and ``b`` for equal real numbers.
 
-    Of several scales, the quantized dimension is not compared, because an operator may move it.
+    If there are several scales, the quantized dimensions may differ, because an operator may move them.
     """
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
         return True  # kernels that move or compare data ignore the scales of all other dtypes
@@ -104,7 +104,7 @@ def per_tensor_quantization(value: Value) -> Quantization | None:
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
     """Return the type of a result of ``shape`` that has the elements of ``value`` in any order.
 
-    The result has the quantization of ``value``, but only if that is one scale for the whole tensor: the
-    quantized dimension of several scales may have moved.
+    The result has the quantization of ``value`` if that is one scale for the whole tensor.  Several scales
+    are left out, because their quantized dimension may have moved.
     """
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

@@ -139,7 +139,7 @@ def test_float_depthwise_conv_2d(index: int) -> None:
 
 
 def test_depthwise_conv_2d_of_one_channel_cut_from_several() -> None:
-    """Numpy calls an image contiguous whatever the stride of an axis of one element is."""
+    """Numpy calls an image contiguous, whatever stride an axis of one element has."""
     rng = generator("one channel")
     x, filter = normal(rng, 1, 1, 1, 8).transpose(0, 1, 3, 2), normal(rng, 1, 1, 1, 1)
     x = np.lib.stride_tricks.as_strided(x, strides=(*x.strides[:3], 4000))
@@ -188,7 +188,7 @@ def test_results_of_one_element(depth: int) -> None:
 def test_blocks_are_as_large_as_the_cache_permits(
     kind: type[Op], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All blocks but the last one of an image have the same number of rows, as many as fit, or one row."""
+    """The blocks of an image, except the last one, have as many rows as fit the limit, but at least one."""
     monkeypatch.setattr(convolution, "CACHE_BLOCK_BYTES", limit)
     rng = generator("blocks", kind.__name__)
     op, arrays = integer_layer(kind, rng, i8, 1)

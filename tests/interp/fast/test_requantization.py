@@ -18,7 +18,7 @@ FIXED, WIDE = Arithmetic.FIXED_POINT, Arithmetic.WIDE_FIXED_POINT
 
 
 def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
-    """Assert that the fast stage gives the results of ``stage`` for integer sums [R, C]; return them.
+    """Return the fast stage; assert that it gives the results of ``stage`` for integer sums [R, C].
 
     ``bound``: the largest magnitude of a sum.  The fast stage gets the sums as floats that hold them exactly.
     """
@@ -30,7 +30,7 @@ def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
 
 
 def next_to_steps(stage: OutputStage, bound: int) -> Array:
-    """Return sums [R, 1] next to each step, or to 600 steps if there are more, and 0, +-1 and +-``bound``."""
+    """Return sums [R, 1] next to the steps (all, or 600 of many), and the sums 0, +-1 and +-``bound``."""
     low, high = (limit - stage.zero_point for limit in stage.limits)
     count = min(high - low + 3, 600)  # the steps, and one beyond each end
     steps = np.linspace(low - 1, high + 1, count).round() - 0.5

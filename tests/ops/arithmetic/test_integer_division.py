@@ -26,7 +26,10 @@ def ends(dtype: DType, zero: int) -> Array:
 def test_a_fault_is_told_where_quotients_are_wrong(
     dtype: DType, constants: tuple[int, ...], index: int
 ) -> None:
-    """Wrong: more than one step from the real quotient, for any integers that the operands may have."""
+    """A quotient is wrong if it is more than one step from the real quotient.
+
+    There must be a fault if and only if a quotient is wrong for some integers that the operands may have.
+    """
     rng = generator(dtype.short, constants, index)
     low, high = dtype.limits
     zeros = [0, 0] if dtype is i16 else [int(z) for z in rng.integers(low, high + 1, 2)]
@@ -60,7 +63,7 @@ def test_a_fault_is_told_where_quotients_are_wrong(
 
 @pytest.mark.parametrize("zero_point", [0, 1])
 def test_a_dividend_one_below_its_zero_point_is_a_fault(zero_point: int) -> None:
-    """LiteRT counts the bits of ~n of a dividend n < 0.  ~-1 is 0: only -1 makes the shift undefined here.
+    """For a dividend n < 0, LiteRT counts the bits of ~n.  ~(-1) is 0, so only -1 makes its shift undefined.
 
     uint8 has n = -1 for the zero point 1, and no n < 0 for the zero point 0.
     """

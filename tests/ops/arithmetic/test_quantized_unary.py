@@ -36,7 +36,7 @@ FORMS = {
     "LOGISTIC": [i8, u8, i16],
     "TANH": [i8, u8, i16],
 }
-"""Operators and dtypes that LiteRT has kernels for."""
+"""The dtypes for which LiteRT has a quantized kernel, by operator."""
 
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "LEAKY_RELU": [{"alpha": a} for a in (0.1, 1.5, -0.3, 0.0)],
@@ -135,7 +135,7 @@ def test_results_beyond_all_integers(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("zero", [0, 5])
 def test_a_result_that_is_the_first_beyond_int32(dtype: DType, zero: int) -> None:
-    """GELU of a large x is x: 2^7 * 2^24 (uint8) and 2^6 * 2^25 (int8) are 2^31, which int32 lacks."""
+    """GELU of a large x is x.  Here 2^7 * 2^24 (uint8) and 2^6 * 2^25 (int8) are 2^31, which int32 lacks."""
     x = everything(dtype)
     source = quantized(dtype, x.shape, 2.0**24 if dtype is u8 else 2.0**25)
     check(REGISTRY["GELU"](source, results=[quantized(dtype, x.shape, 1.0, zero)]), x)

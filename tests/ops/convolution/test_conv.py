@@ -237,7 +237,12 @@ X = (1, 5, 5, 4)
     ("filter", "bias", "attributes", "sentence"),
     [
         ((8, 3, 3, 3), None, {}, "input has 4 channels, expected a multiple of the filter's 3"),
-        ((3, 3, 3, 2), None, {}, "filter has 3 output channels, expected a multiple of 2 groups"),
+        (
+            (3, 3, 3, 2),
+            None,
+            {},
+            "filter has 3 output channels, expected a multiple of 2, the number of groups",
+        ),
         ((8, 3, 3, 4), (4,), {}, "expected bias of 8 elements, one per channel of the result, got 4"),
         ((8, 3, 4), None, {}, r"expected filter of rank 4, got shape \[8,3,4\]"),
         ((8, 7, 5, 4), None, {"padding": VALID}, "a window of at most 6 over 5 elements with VALID .* got 7"),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized convolutions, bit for bit as LiteRT's kernels; also hybrid ones, but not transposed ones."""
+"""Quantized convolutions, bit for bit as LiteRT's kernels; also hybrid ones, except transposed ones.
+
+Hybrid: the data are floats, and the weights are integers.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random binary-coded weights (BCQ), and a plain decoder that reads them bit by bit.
 
-A cluster [bits, rows] has ``bits`` codes for each row, in the order bit, row.  A code is a scale and one bit
-for each column, 32 bits in a word.
+A cluster [bits, rows] has ``bits`` codes for each row: first code 0 of all rows, then code 1 of all rows, and
+so on.  A code is a scale and one bit for each column, 32 bits in a word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def codes(clusters: list[list[int]], hidden: int) -> tuple[Array, Array]:
 
 
 def read_plainly(scales: Array, words: Array, clusters: list[list[int]], hidden: int) -> Array:
-    """Return the weights [rows, hidden]: each is the sum of its row's scales, + for bit 1, - for bit 0."""
+    """Return the weights [rows, hidden]: the scales of a row, added for bit 1, subtracted for bit 0."""
     rows: list[list[float]] = []
     first = 0
     for bits, count in clusters:

@@ -15,13 +15,13 @@ from circlekit.ops.matmul.circle_layers import Attention
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close
 from tests.ops.stateful import state
 
-HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: the elements of a head; POSITIONS: those of the caches
+HEADS, HEAD, TOKENS, POSITIONS = 3, 4, 40, 64  # HEAD: the size of a head; POSITIONS: the size of the caches
 SIZE = HEADS * HEAD
 NEVER = -np.inf
 
 
 def tables() -> tuple[Array, Array]:
-    """The cosines and sines [tokens, head], the two halves alike."""
+    """Return the cosines and sines [tokens, head]; both halves of a row are equal."""
     angles = np.arange(TOKENS)[:, None] / 10 ** (np.arange(HEAD // 2) / HEAD)
     both = np.concatenate([angles, angles], axis=-1)
     return np.cos(both), np.sin(both)

@@ -96,7 +96,7 @@ def test_columns_that_are_not_stated_are_those_of_the_words() -> None:
 
 
 def test_kernels_take_the_columns_of_the_codes_if_none_are_stated() -> None:
-    """The rank of the codes need not be known before."""
+    """The rank of the codes may be unknown before the run."""
     rng = np.random.default_rng(5)
     scales, clusters = rng.normal(size=6).astype(np.float32), np.array([[3, 2]], np.int32)
     words = rng.integers(-(1 << 31), 1 << 31, (6, 2)).astype(np.int32)

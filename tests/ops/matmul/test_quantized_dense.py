@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized and hybrid matrix products, bit for bit as LiteRT's reference kernels."""
+"""Quantized and hybrid matrix products, bit for bit as LiteRT's reference kernels.
+
+Hybrid: the data are floats, and the weights are integers.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,10 @@ def test_fully_connected_shapes(keep: bool) -> None:
 @pytest.mark.parametrize(("data", "weight"), [(i8, i8), (u8, u8), (i16, i8)])
 @pytest.mark.parametrize("index", [0, 1])
 def test_extreme_scales(data: DType, weight: DType, factor: float, index: int) -> None:
-    """From results that all equal the zero point, to sums that exceed int32 in units of the result."""
+    """With the smallest factor, all results are the zero point.
+
+    With the largest factor, sums in units of the result exceed int32.
+    """
     rng = generator("extreme", data.short, factor)
     x = quantized(data, (4, 30), 1.0, draw_zero(rng, data))
     zero = -3 if index and data is i8 else draw_zero(rng, data)
@@ -169,7 +175,7 @@ def test_shuffled_weights(batch: int, index: int) -> None:
 
 
 def without_minus_128(value: Value) -> Value:
-    """Return int8 weights without -128: LiteRT's x86 kernels are wrong for it; converters never make it."""
+    """Replace -128 in int8 weights by -127: LiteRT's x86 kernels fail for -128; converters do not make it."""
     if value.data is not None and value.data.dtype == np.int8:
         value.data = np.maximum(value.data, -127)
     return value
@@ -249,7 +255,7 @@ def test_batch_matmul(
 @pytest.mark.parametrize("data", [i8, i16])
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_batch_matmul_with_a_scale_per_column(data: DType, adjoint: bool) -> None:
-    """LiteRT's BATCH_MATMUL gives zeros, but its FULLY_CONNECTED is the same product."""
+    """LiteRT's BATCH_MATMUL gives zeros, so its FULLY_CONNECTED gives the expected product."""
     rng = generator("columns", data.short, adjoint)
     w = weights(rng, i8, 5, 16, 5, 0)
     assert w.quantization is not None

@@ -12,6 +12,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i64, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.activation import Logistic, Tanh
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -101,7 +102,7 @@ def dense(rng: Random, dtype: DType) -> Drawn:
 
 
 def dense_of_int16(rng: Random, dtype: DType, bias_type: DType = f32) -> Drawn:
-    """Use weights of ``dtype`` and no bias; ``bias_type``: the dtype that a bias would have."""
+    """Draw a layer with weights of ``dtype`` and no bias; ``bias_type``: the dtype that a bias would have."""
     scale = 2.0 ** np.round(np.log2(60 * np.sqrt(64)) + rng.uniform(-1, 1))
     x, y = quantized(i16, (128, 64), 1.0, 0), quantized(i16, (128, 96), float(scale), 0)
     weights, _ = layer(rng, dtype, 96, (64,), 0)
@@ -253,8 +254,31 @@ def test_sums_of_int16(
     assert bool(different) == differs
 
 
+@pytest.mark.parametrize(
+    ("kind", "exponent", "differs"),
+    [
+        (Logistic, -13, False),
+        (Logistic, -12, True),
+        (Logistic, -11, False),
+        (Tanh, -13, False),
+        (Tanh, -12, True),
+        (Tanh, -11, True),
+        (Tanh, -10, False),
+    ],
+)
+def test_sigmoid_and_tanh_of_all_int16_with_the_scale_2_to_an_exponent(
+    kind: type[Logistic | Tanh], exponent: int, differs: bool
+) -> None:
+    integers = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+    x, y = (quantized(i16, integers.shape, 2.0**e, 0) for e in (exponent, -15))
+    drawn = kind(x, results=[y]), [integers]
+    (wanted,) = run_litert(graph_of(drawn[0]), drawn[1], optimized=True)
+    np.testing.assert_array_equal(results(drawn, Kernels.OPTIMIZED), wanted)
+    assert np.any(results(drawn, Kernels.REFERENCE) != wanted) == differs
+
+
 def test_sums_of_int16_beyond_groups_of_16_are_as_in_the_reference() -> None:
-    """The two kernels differ for a pair of numbers: of 31 copies, 15 are added as in the reference kernel."""
+    """Of 31 copies of a pair for which the kernels differ, the last 15 are added by the reference rule."""
     large, small = (
         sum_or_difference(generator("Add", 0), Add, (shape, shape)) for shape in ((600, 1000), (31,))
     )

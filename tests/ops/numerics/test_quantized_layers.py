@@ -41,7 +41,7 @@ def test_float32_holds_whole_numbers_below_2_to_24() -> None:
 
 @pytest.mark.parametrize("length", [1, 519, 521, 3001])
 def test_products_of_8_bits_are_exact(length: int) -> None:
-    """Row 0 sums the largest odd product, 255 * 127: 519 of them are odd and above 2^24, so no float32."""
+    """Row 0 adds up products 255 * 127.  The sum of 519 is odd and above 2^24: float32 does not hold it."""
     a, b = np.full((2, length), 255, np.int32), np.full((3, length), 127, np.int8)
     a[1] = generator(length).integers(-255, 256, length)
     np.testing.assert_array_equal(integer_product(a, b), a.astype(np.int64) @ b.T.astype(np.int64))
@@ -82,7 +82,7 @@ def test_products_of_matrices_are_exact(length: int, is_float: bool) -> None:
 
 
 def test_zero_points_that_lie_between_two_integers_are_rounded_as_by_litert() -> None:
-    """Of such rows, those are taken whose zero point depends on the end that it is computed from."""
+    """A zero point can be computed from either end of the range.  Rows are taken where the two differ."""
     rng = generator("ties")
     below, scale = rng.integers(0, 255, 20000) + 0.5, np.exp(rng.uniform(-6, 6, 20000)).astype(np.float32)
     low, high = (-below * scale).astype(np.float32), ((255 - below) * scale).astype(np.float32)

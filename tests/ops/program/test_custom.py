@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's operators that converters leave custom, and their FlexBuffer options."""
+"""Custom operators: those that converters keep from TensorFlow, and their options, which are FlexBuffers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.ops.litert import assert_close, const, graph_of, run_litert, var
 
 
 def custom(name: str, inputs: list[Array], shapes: list[tuple[Any, ...]], **options: Any) -> list[Array]:
-    """Results of a custom operator; ``shapes``: (dtype, dimension, ...) of each."""
+    """Return the results of a custom operator; ``shapes``: (dtype, dimension, ...) of each result."""
     results = [Value(f"y{i}", var(np.zeros(1, s[0])).dtype, s[1:]) for i, s in enumerate(shapes)]
     op = OpaqueOp(*map(var, inputs), code="CUSTOM", custom_code=name, results=results)
     if options:
@@ -284,7 +284,7 @@ def test_elements_of_a_flexbuffer_are_limited_by_its_size() -> None:
 def slots_on_one_blob(starts: list[int]) -> bytes:
     """Return a FlexBuffer: a vector whose elements share the memory of one blob of 1000 bytes.
 
-    ``starts``: for each element, 0 if it is the blob, or n if it is a key from byte n of the blob on.
+    ``starts``: for each element, 0 for the blob itself, or n for a key that begins at byte n of the blob.
     """
     text = (1000).to_bytes(4, "little") + bytes(range(1, 251)) * 4 + b"\0\0\0\0"
     count = len(starts)

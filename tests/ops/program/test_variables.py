@@ -49,7 +49,7 @@ def graph(name: str, inputs: list[Value], *ops: Op, outputs: list[Value]) -> Gra
 
 
 def counter() -> tuple[Graph, Graph]:
-    """A variable that starts at [10, 20] and grows by the input in every run."""
+    """Return graphs with a variable that starts at [10, 20] and grows by the input in every run."""
     start = VarHandle(shared_name="sum")
     init = graph("init", [], start, AssignVariable(start.output, const([10, 20], np.float32)), outputs=[])
     x = Value("x", f32, (2,))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands of recurrent layers that do not fit together are errors, as in LiteRT.
 
-In each test, one constant gets one more index along an axis.
+One constant of a layer gets one more index along one axis.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_operands_that_fit(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "index", "axis"), CASES)
 def test_one_index_more_along_an_axis(name: str, index: int, axis: int) -> None:
-    """The weights that come first give the sizes, so the error may name an operand after the wrong one."""
+    """The first weights give the sizes.  So if they are wrong, the error names an operand after them."""
     shape, rest = LAYERS[name][1:3]
     old = rest[index]
     assert old is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers inside of recurrent operators, of which calibration takes ranges; faults on integers."""
+"""Numbers inside recurrent operators, whose ranges calibration needs; faults of their integer kernels."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def new_cell(gate: dict[str, Array], cell: Array) -> Array:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
 def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
-    """Inner tensors whose numbers are seen get a range; the others have a fixed scale or are the result."""
+    """Each inner tensor in ``inner_values`` has a range; the others have a fixed scale or are the result."""
     rng, op = np.random.default_rng(8), lstm(form)
     x = rng.normal(0, 1, (TIMES, BATCH, INPUTS)).astype(np.float32)
     inner = op.inner_tensors()

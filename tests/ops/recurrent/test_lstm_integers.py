@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM on int8, against LiteRT.
 
-The number of intermediates, tensors whose scales say how inner values are rounded, selects the kernel.  With
-5, the gates have 16 bits; with 12, each matrix product is rounded to 8 bits ("rounded integers").
+Intermediates are tensors whose scales say how inner values are rounded.  Their number selects the kernel:
+with 5, the gates have 16 bits; with 12, each matrix product is rounded to 8 bits ("rounded integers").
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def test_sequences_do_not_round_products() -> None:
 
 
 def test_rows_of_the_smallest_variance_are_normalized_by_it() -> None:
-    """The row 1, -1 has mean 0 and variance 1; times 100 * 0.01 and 50 * 0.01 it is 1, -0.5.
+    """The row [1, -1] has mean 0 and variance 1.  Times the weights [100 * 0.01, 50 * 0.01] it is [1, -0.5].
 
-    The row 3, 3 has variance 0, for which LiteRT takes a positive number.
+    The row [3, 3] has variance 0, for which LiteRT takes a positive number.
     """
     scale = 0.01
     weight = Weight(Value("w", i16, (2,), None, quantized(scale)), np.array([100, 50], np.int16))

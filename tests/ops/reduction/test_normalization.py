@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations against LiteRT, and those of circle against their definition in float64."""
+"""Normalizations against LiteRT; those that only circle has, against their definition in float64."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_rope_each_element_has_its_own_table_entry() -> None:
 
 
 def test_rope_reads_the_first_row_for_every_position() -> None:
-    """So do ONE's runtimes; a pass that creates this operator must refuse other tables."""
+    """ONE's runtimes do so, too.  So a pass that creates this operator must refuse tables of several rows."""
     x, sin, cos = normal(0, 1, 2, 3, 6), normal(1, 1, 1, 3, 6), normal(2, 1, 1, 3, 6)
     (many,) = kernel_results(RoPE(var(x), const(sin), const(cos)), [x])
     (one,) = kernel_results(RoPE(var(x), const(sin[:, :, :1]), const(cos[:, :, :1])), [x])

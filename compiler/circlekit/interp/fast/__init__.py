@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast paths: faster kernels whose results equal those of the plain kernels.
+"""Fast paths: faster kernels with the results of the plain kernels (floats: up to rounding).
 
 A kernel is here only if it makes some model at least 1.3 times as fast.  Models that run for less than a
 millisecond do not count.
@@ -27,8 +27,8 @@ FastKernel = Callable[..., Array]
 def prepare(op: Op) -> FastKernel | None:
     """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
 
-    There are fast paths for elementwise operators on integers of few bits (``has_table``), and for
-    convolutions of rank 4 whose filter and bias are constant.
+    There are fast paths for elementwise operators on integers of few bits (see ``has_table``), and for most
+    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``).
     """
     if has_table(op):
         return ElementwiseTable(op)
@@ -47,10 +47,13 @@ def prepare(op: Op) -> FastKernel | None:
 
 
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
-    """Return the fast path of ``op``, or None.
+    """Return the fast path of ``op``; None for
 
-    There is none for a grouped convolution, for a filter that is empty or not finite, or for an input whose
-    number of channels is 0 or unknown.
+    - a grouped convolution;
+    - a filter that is empty or not finite;
+    - an input whose number of channels is 0 or unknown.
+
+    Raise UnsupportedError for dynamic quantization.
     """
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if not depth or filter.size == 0 or not np.isfinite(filter).all():

@@ -5,9 +5,9 @@ CONV_2D multiplies blocks of patches (im2col), small enough for the cache, by th
 one matrix product for all taps.  DEPTHWISE_CONV_2D is an einsum.
 
 A tap is one of the KH x KW positions of the filter.  A window is the part of the input that the taps read for
-one position of the result; its elements in a row are a patch.  ``Geometry`` describes the windows.  In
-shapes, N is the number of images, H x W the size of the input, OH x OW that of the result, KH x KW that of
-the filter; I and O are input and output channels.
+one position of the result.  A patch is a window as one row of a matrix.  ``Geometry`` describes the windows.
+In shapes, N is the number of images, and I and O are the input and output channels.  The sizes are H x W for
+the input, OH x OW for the result, and KH x KW for the filter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ CACHE_BLOCK_BYTES = 1 << 20
 """A block of rows takes at most this much scratch memory, which fits the cache; one row may take more."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""If a TRANSPOSE_CONV needs scratch memory of more than this many times its result, the plain kernel runs."""
+"""The largest number of scratch elements of TRANSPOSE_CONV, as a multiple of the elements of its result.
+
+If it needs more, the plain kernel runs.
+"""
 
 KEPT_WEIGHT_BYTES = 1 << 20
 """Prepared weights of up to this size are kept; larger weights are prepared again in every run."""
@@ -48,8 +51,8 @@ class FastConvolution:
     integers, ``stage`` has the bias.  ``prepared``: the weights as ``arranged`` returns them, or None if they
     are too large to keep.
 
-    An instance is called like the kernel of the operator.  The bias is a constant and was prepared already,
-    so the fast path does not read the bias in the call.
+    An instance is called like the kernel of the operator.  The constant bias was prepared before.  So the
+    argument ``bias`` is not read, unless the instance calls the plain kernel.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
@@ -106,7 +109,7 @@ class FastConvolution:
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """Return an image [H, W, I] as floats minus zero point: exactly the rows and columns of all windows.
+        """Return the part of an image [H, W, I] that the windows cover, as floats minus the zero point.
 
         Rows and columns behind the last window are cut off.  Elements of padding are 0.
         """

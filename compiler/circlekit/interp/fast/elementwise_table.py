@@ -19,9 +19,9 @@ INDEX_BITS = 16
 def has_table(op: Op) -> bool:
     """Return whether ``ElementwiseTable`` can compute ``op``.
 
-    ``op`` must be elementwise and pure, with one result and one or two operands, all of them integers of 8
-    or 16 bits that are quantized per tensor.  The dtypes of the operands have at most INDEX_BITS bits in
-    total.
+    ``op`` must be elementwise and pure, and have one result and one or two operands.  Result and operands
+    must be integers of 8 or 16 bits that are quantized per tensor.  The dtypes of the operands must have at
+    most INDEX_BITS bits in total.
     """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (

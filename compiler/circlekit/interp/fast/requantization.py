@@ -11,8 +11,8 @@ integer, with a half rounded away from zero or up.  float64 computes q exactly f
 allowed only if its result is certainly clipped.
 
 To round a half away from zero, q / 2^right is multiplied by 1 + 2^-30 before floor(x + 1/2).  This changes
-ties only.  A tie needs right > 0; then left is 0 and |q| < 2^22, so the number moves by less than 2^-right,
-the distance between possible values of q / 2^right.
+ties only.  The reason: a tie needs right > 0; then left is 0 and |q| < 2^22.  So the factor moves the number
+by less than 2^-8 * 2^-right, while possible values of q / 2^right are 2^-right apart.
 
 WIDE_FIXED_POINT rounds once, and its mantissa has 15 bits.
 """
@@ -39,8 +39,8 @@ class FastOutputStage:
     """A faster form of ``stage`` with equal results.
 
     The sums are integers in a float dtype, of magnitude up to ``bound``.  With t = sum + ``bias``, a result
-    is floor(floor(t * ``factor`` + 1/2) * ``last_factor`` + 1/2) + zero point, or, if ``rounds_once``,
-    floor(t * ``factor`` + 1/2) + zero point; both are clipped to the limits of the result.  ``is_exact``:
+    is floor(floor(t * ``factor`` + 1/2) * ``last_factor`` + 1/2) + zero point.  If ``rounds_once``, it is
+    floor(t * ``factor`` + 1/2) + zero point.  It is then clipped to the limits of the result.  ``is_exact``:
     whether float64 gives equal results; if not, ``write`` calls ``stage``.
     """
 
@@ -121,7 +121,7 @@ def repeats(columns: int, channels: int) -> int:
     """Return how often to repeat a vector of ``channels`` elements, so that it serves several columns.
 
     This is the largest divisor of ``columns`` for which the repeated vector has at most LONG_VECTOR_ELEMENTS
-    elements; 1 if ``channels`` alone are more.
+    elements.  If a single vector has more elements, it is 1.
     """
     largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // channels))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

@@ -2,7 +2,8 @@
 """Operators that are activation functions, such as RELU and GELU.  Source: TFLite activations.
 
 ``compute`` gives the results for data without a scale, ``quantized`` for 8-bit and 16-bit data with a scale.
-By default, ``quantized`` dequantizes the data, applies ``real``, and quantizes the results of ``real``.
+By default, ``quantized`` dequantizes the data, applies ``real``, and quantizes the results of ``real``.  In
+int16, it does so for 513 numbers and interpolates between their results, as LiteRT does.
 ``real`` maps float32 numbers to float32 numbers; by default it is ``compute`` in float64, rounded.
 
 Class arguments:
@@ -220,7 +221,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         product = ((gate + (1 << 15)) >> 1) * scaled_x
         towards_zero = np.sign(product) * (np.abs(product) >> 15)
         steps = rounding_divide_by_pot(towards_zero, -to_output.shift)
-        if to_output.shift < -15:  # the mask of LiteRT's rounding overflows: it rounds away from zero
+        if to_output.shift < -15:  # LiteRT's rounding mask overflows, and all results are rounded away from 0
             steps = np.where(towards_zero < 0, -1, 1)
         return clamp_to_dtype(steps, self.output)
 

@@ -68,8 +68,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     (15 for int16), and added.
 
     Int16 operands are added in another way if ``pot_scale_int16`` is true and the scales of operands and
-    result are powers of two: the operand with the smaller scale is shifted right to the larger scale.  If the
-    result does not have the larger scale, the kernel raises UnsupportedError.
+    result are powers of two.  Then the operand with the smaller scale is shifted right to the larger scale.
+    If the result does not have the larger scale, the kernel raises UnsupportedError.
     """
 
     # ``least_step``: the smallest ratios of the result's scale to the larger operand scale.  They keep
@@ -94,8 +94,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         bits = 15 if x.dtype == np.int16 else 20
         first, second, unit = in_one_scale(self, x, y, bits)
         if bits == 15 and self.sign == 1 and x.shape == y.shape and follows_optimized_kernels():
-            # for whole groups of 16 elements, the optimized kernel of ADD rounds a rescaled operand once, not
-            # twice (``steps`` is contiguous, so its reshape is a view)
+            # in whole groups of 16 elements, the optimized kernel of ADD rounds a rescaled operand only once.
+            # ``steps`` is contiguous, so its reshape is a view
             whole = x.size // 16 * 16
             for steps, a, v in ((first, x, self.lhs), (second, y, self.rhs)):
                 factor = float(scale_of(v)) / unit * (1 << bits)
@@ -150,8 +150,8 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    If the operands are int16 and the result has 8 bits, the declared scales are ignored: 2^-15 is taken as
-    the scale of the operands, and 2^-7 as the scale of the result.
+    If the operands are int16 and the result has 8 bits, the declared scales are ignored.  The kernel then
+    takes 2^-15 as the scale of the operands, and 2^-7 as the scale of the result.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)
@@ -232,9 +232,9 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the lowest int32, as on x86.  But it wraps around if a single
-    positive exponent is broadcast to all elements, because LiteRT then multiplies integers.  For integers
-    with a negative exponent, the kernel raises ModelError.
+    An int32 result out of range becomes the lowest int32, as on x86.  There is one exception: if a single
+    positive exponent is broadcast to all elements, LiteRT multiplies integers, and the result wraps around.
+    For integers with a negative exponent, the kernel raises ModelError.
     """
 
     def compute(self, x: Array, y: Array) -> Array:

@@ -55,9 +55,9 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
     out_data_type: DType = attribute(DType.FLOAT32)
 
     def implied_attributes(self) -> dict[str, DType]:
-        """Return the dtypes of operand and result: ONE removes a Cast whose two attributes are equal.
+        """Return the dtypes of operand and result; {} if one of these is missing.
 
-        Return {} for an operator that lacks one of them.
+        With the defaults, both attributes would be equal, and ONE removes a Cast with equal attributes.
         """
         if not self.results or not self.inputs or self.inputs[0] is None:
             return {}

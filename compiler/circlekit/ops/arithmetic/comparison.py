@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison, logic and selection.  Source: TFLite comparisons, logical, select, where.
 
-Class arguments: ``function`` is the numpy function of data without a scale, ``kinds`` are numpy's letters of
-the dtypes that it takes, ``versions`` is the operator version for data of a dtype.
+Class arguments: ``function`` is the numpy function for data without a scale, ``kinds`` are numpy's letters of
+the dtypes that this function takes, ``versions`` is the operator version for data of a dtype.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result; its shape is that to which ``shapes`` broadcast.
+        """Return the type of the result, with the shape to which ``shapes`` broadcast.
 
         Without ``shapes``, the rank is unknown.  If operands and result have one element each, the result
-        keeps its shape, as in LiteRT; so it may be a scalar although an operand has axes.
+        keeps its declared shape, as in LiteRT; so it may be a scalar although an operand has axes.
         Raise ShapeError if dtypes or shapes do not fit.
         """
         require_same_dtype("x", self.x, "y", self.y)
@@ -163,9 +163,9 @@ def _has_one_element(value: Value) -> bool:
 class Select(Selection, code="SELECT"):
     """x where the condition is true, else y.
 
-    x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  If they
-    have two or more axes, a condition that is a vector has one bool per row, that is, per index of axis 0.
-    Any other condition broadcasts with x and y.
+    x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  If x and y
+    have two or more axes and the condition is a vector, it has one bool per row (index of axis 0), or one for
+    all rows.  Any other condition broadcasts with x and y.
     """
 
     def infer(self) -> TensorType:
@@ -184,7 +184,7 @@ class Select(Selection, code="SELECT"):
         return self.selected_type(*shapes)
 
     def selects_rows(self) -> bool:
-        """Return whether the condition is a vector along axis 0, and x or y has a higher rank."""
+        """Return whether the condition selects rows: it is a vector, and x or y has two or more axes."""
         return self.condition.rank == 1 and any(len(v.shape or ()) > 1 for v in (self.x, self.y))
 
     def check_rows(self, count: Dim, selected: Shape | None) -> None:

@@ -77,11 +77,11 @@ class Div(BinaryWithActivation, code="DIV"):
 
 
 def _magnitudes(value: Value) -> tuple[int, int]:
-    """Return (least, largest) magnitude of n = integer - zero point, for the integers of ``value``.
+    """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
 
-    If ``value`` is not constant, all integers of its dtype count.  n = 0 does not count.  For the least
+    If ``value`` is not constant, these are all integers of its dtype.  n = 0 is left out.  In the least
     magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  For n = -3, 0 and 5,
-    the result is (2, 5).  If a constant has no other n than 0, return (1, 2^15).
+    the result is (2, 5).  If all n of a constant are 0, it is (1, 2^15).
     """
     zero_point = zero_point_of(value)
     if not value.is_const:

@@ -3,8 +3,8 @@
 
 Philox makes four random words of 32 bits from a counter of 128 bits and a key of 64 bits.  Each operator has
 a stream of its own: a counter that continues where the last run ended.  Only the lower 32 bits of a seed
-count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds; circlekit then makes a seed
-from the name of the result, so only the distribution is the same as in LiteRT.
+count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds.  circlekit then makes a seed from
+the name of the result: the numbers are the same in every process, but not those of LiteRT.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 

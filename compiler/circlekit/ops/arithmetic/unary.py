@@ -72,7 +72,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
     """The natural logarithm.
 
     In int8, an operand of 0 or less gives the lowest integer.  In int16, the result is interpolated in a
-    table: for 0 and operands just below 0, it may be greater.
+    table, so the result for 0 or an operand just below 0 may be greater than the lowest integer.
     """
 
     quantized_dtypes = (i8, i16)
@@ -100,7 +100,8 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     """1 / sqrt(x).  Quantized operands < 0 raise ModelError.
 
     In int8, the operand 0 gives the largest integer.  In int16, the result is interpolated between operands
-    that are 128 integers apart: for 0, it may be less, and for integers below 128 it is mostly far off.
+    that are 128 integers apart.  So the result for 0 may be less than the largest integer, and the results
+    for the integers 1 to 127 are mostly far off.
     """
 
     quantization_rule = QuantizationRule(not_negative=("input",))

@@ -2,8 +2,8 @@
 """Convolutions over NHWC and NDHWC data.
 
 Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a rule,
-``weights={"filter": 0}`` says that axis 0 of the filter is that of the output channels, which may each have a
-scale.  ``quantized_only``: the attribute has no effect on floats.
+``weights={"filter": 0}`` says that axis 0 of the filter is the axis of the output channels, each of which may
+have its own scale.  ``quantized_only``: the attribute has no effect on floats.
 Source: TFLite conv, depthwise_conv, transpose_conv, conv3d, conv3d_transpose.
 """
 
@@ -77,7 +77,8 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
                 f"input has {counted(depth, 'channel')}, expected a multiple of the filter's {per_group}"
             )
         if out_depth is not None and out_depth % (depth // per_group):
-            groups, found = f"{depth // per_group} groups", counted(out_depth, "output channel")
+            found = counted(out_depth, "output channel")
+            groups = f"{depth // per_group}, the number of groups"
             raise ShapeError(f"filter has {found}, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
@@ -117,7 +118,8 @@ class DepthwiseConv2D(
 
     The operand ``filter`` is [1,KH,KW,I * multiplier], from which the multiplier follows; the attribute
     ``depth_multiplier`` is ignored, as in TFLite.  int4 weights are computed like int8 weights.  LiteRT's
-    reference kernel does so too, but LiteRT has it only up to version 6, and int4 weights have version 7.
+    reference kernel would do the same, but LiteRT never calls it for int4 weights: they need operator version
+    7, and LiteRT registers the reference kernel up to version 6 only.
     """
 
     quantization_rule = QuantizationRule(weights={"filter": 3}, bias="bias")
@@ -165,10 +167,10 @@ class TransposeConv(
 ):
     """Gradient of Conv2D with respect to its input; filter [O,KH,KW,I].
 
-    Along each spatial axis, the product of input element i and filter tap k is added to output element i *
-    stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.  Products
-    outside of ``output_shape`` are dropped.  LiteRT 2 requires that a convolution over the output gives the
-    spatial size of the input; this kernel does not.
+    Along each spatial axis, the product of input element i and filter tap k is added to the output element at
+    i * stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.
+    Products outside of ``output_shape`` are dropped.  LiteRT 2 requires that a convolution over the output
+    gives the spatial size of the input; this kernel does not require that.
     """
 
     quantization_rule = QuantizationRule(
@@ -184,9 +186,11 @@ class TransposeConv(
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``output_shape`` for the new input; {} if it is not constant or the ranks are not 4.
+        """Return the ``output_shape`` for the new input.
 
-        The batch grows as much as that of the input, and each spatial axis ``stride`` times as much.  Raise
+        If the batch of the input grows by n, that of the output grows by n; if a spatial dimension of the
+        input grows by n, that of the output grows by n * stride.  A dimension stays if it was unknown in the
+        old input.  Return {} if the operand is not constant, or if a rank is unknown or not 4.  Raise
         ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape

@@ -230,8 +230,8 @@ class ConvolutionLayer(Op):
         """Return the result for float data and integer weights.
 
         Each image is quantized to 8 bits on its own; the integer sums are then scaled back to floats.  uint8
-        weights are read as int8, as in LiteRT.  On x86, LiteRT's kernel without zero points gives other
-        numbers for weights of -128, which its converter never makes.
+        weights are read as int8, as in LiteRT.  For weights of -128, LiteRT's x86 kernel without zero points
+        gives other numbers.  LiteRT's converter never makes such weights.
         """
         asymmetric = self.quantizes_asymmetrically(data.shape[-1], filter)
         images = quantize_rows(data.reshape(len(data), math.prod(data.shape[1:])), asymmetric)

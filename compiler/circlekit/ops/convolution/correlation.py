@@ -4,8 +4,9 @@
 Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before`` of the
 data, where ``before`` is the number of padding elements before the data.  The result of a convolution for a
 window is the sum over the elements that the window reads, each times its tap.
-A transposed convolution has a number for each window, and adds this number times a tap to each element that
-the window would read.  The functions loop over the taps, and make no padded copy of the data.
+A transposed convolution has a number for each window.  For each tap of the window, this number times the tap
+is added to the element that the tap would read.
+The functions loop over the taps, and make no padded copy of the data.
 
 In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.  N is the
 batch, I, O and C are channels.
@@ -58,8 +59,8 @@ class Geometry(NamedTuple):
     ) -> Geometry:
         """Return the windows of a transposed convolution from data [*windows] to a result [*size].
 
-        ``before`` is the padding of a convolution over the result, even if that convolution would have other
-        numbers of windows than ``windows``.
+        ``before`` is the padding of a convolution over [*size].  This convolution may have other numbers of
+        windows than ``windows``.
         """
         before = [0] * len(size)
         if padding is Padding.SAME:
@@ -68,7 +69,7 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield for each tap three indices: of the tap, of the windows where it reads data, and of that data.
+        """Yield three indices per tap: of the tap, of the windows in which it reads data, of the data read.
 
         The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  A tap that only reads padding is
         left out.
@@ -83,7 +84,7 @@ def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
     """Yield the indices of ``Geometry.overlaps`` along one axis."""
-    # taps before ``first_tap`` read only padding before the data, taps after the range only padding behind it
+    # taps before ``first_tap`` read only padding before the data; taps after the range, only padding after it
     first_tap = max(0, -(-(before - (windows - 1) * stride) // dilation))
     for tap in range(first_tap, min(taps, -(-(before + size) // dilation))):
         offset = tap * dilation - before  # the element that the tap reads in window 0
@@ -106,8 +107,8 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
     """Return [N, *S, O], the gradient of ``correlate`` with respect to its data.
 
-    ``x``: the gradient with respect to the result of ``correlate``, [N, *W, I].  ``filter``: [O, *K, I]; the
-    filter of that ``correlate`` is the same with O and I exchanged, [I, *K, O].
+    ``x``: the gradient with respect to the result of ``correlate``, [N, *W, I].  ``filter``: [O, *K, I].  The
+    filter of that ``correlate`` has O and I exchanged: [I, *K, O].
     Products that fall into the padding are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)

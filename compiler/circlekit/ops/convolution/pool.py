@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling over NHWC data, REDUCE_WINDOW and DILATE.
 
-In a QuantizationRule, ``results_follow`` names the operand whose scale and zero point the result has,
-``operands_follow`` the operands that have those of the result.  ``averages``: the kernel computes means.
-OWN_RANGES: operands and result have a scale and zero point each.  ``versions`` gives the operator version by
-dtype of the input; it is 1 for other dtypes.  In shapes, OH and OW are the height and width of the result.
+In a QuantizationRule, ``results_follow`` names the operand whose scale and zero point the result has.
+``operands_follow`` names the operands that have the scale and zero point of the result.  ``averages``: the
+kernel computes means.  OWN_RANGES: operands and result have a scale and zero point each.  ``versions`` gives
+the operator version by dtype of the input; it is 1 for other dtypes.  In shapes, OH and OW are the height and
+width of the result.
 Source: TFLite pooling, stablehlo_reduce_window, dilate.
 """
 
@@ -66,7 +67,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
         out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)
-        # for each tap (position in a window): the windows in which the tap reads an element, these elements
+        # for each tap (position in a window): the windows in which the tap reads an element, and the elements
         for _, windows, elements in geometry.overlaps():
             combine(out[windows], input[elements], out=out[windows])
         return out
@@ -188,9 +189,9 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
     WINDOW_OPERANDS: ClassVar = ("window_shape", "window_strides", "window_dilations")
 
     def integer_fault(self) -> str | None:
-        """Return why no kernel is right for quantized integers.
+        """Return why no kernel is right for quantized integers; None for MAXIMUM and MINIMUM.
 
-        Return None for MAXIMUM and MINIMUM: their results have the scale of the operands.
+        The kernels of MAXIMUM and MINIMUM are right, because results and operands share one scale.
         """
         if self.reduce_function in (ReduceWindowFunction.MAXIMUM, ReduceWindowFunction.MINIMUM):
             return None

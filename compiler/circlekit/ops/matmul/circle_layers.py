@@ -42,14 +42,14 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
     ``wv`` and ``wo`` are square matrices with a row per output element.  ``mask``, with one number for each
     position, is added to the scores; -inf excludes a position.
 
-    First, the query q and the key of the token are rotated as in GPT-NeoX, and the key and the value of the
-    token are stored in the caches at ``position`` (one element).  The result is then
+    First, the query q and the key of the token are rotated as in GPT-NeoX.  Then the key and the value of the
+    token are stored in the caches at ``position`` (an operand of one element).  The result is
 
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 
-    over the first ``position`` + 2 positions of the caches.  As in onert, this number is rounded up to a
-    multiple of 32, but it does not exceed the length of the caches and the mask.  A cache that is a variable
-    is updated.  Other caches are not modified here; onert does modify them.
+    over the first ``position`` + 2 positions of the caches.  As in onert, this number of positions is rounded
+    up to a multiple of 32, but is at most the length of each cache and of the mask.  A cache that is a
+    variable is updated.  Other caches are not modified here; onert does modify them.
     """
 
     input = operand(f32)
@@ -165,7 +165,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns: ``declared``, or if that is 0, all of ``binary``; None if unknown."""
+    """Return ``declared``; if it is 0, the number of columns of ``binary``, or None if that is unknown."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 

@@ -78,7 +78,7 @@ class FullyConnected(
         return TensorType(i16 if is_wide else self.input.dtype, shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return {} if the last axis stays and the only result has the axes of the input, else None.
+        """Return {} if ``keep_num_dims`` is true, the last axis stays and there is one result; else None.
 
         {} means that no attribute and no constant has to change.
         """

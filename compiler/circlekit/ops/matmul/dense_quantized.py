@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized matrix products of integer data, and of float data that the kernel quantizes itself (hybrid).
 
-In shapes, R is the number of rows, K the depth (the length of the sums), U the number of units (rows of the
-weights of FULLY_CONNECTED), C the number of columns.  ``op``: the operator, for its attributes and scales.
+In shapes, R is the number of rows, K the depth (the number of products in a sum), U the number of units (rows
+of the weights of FULLY_CONNECTED), C the number of columns.  ``op``: the operator, for its attributes and
+scales.
 Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
 """
 
@@ -64,11 +65,13 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    It is that of LiteRT's reference kernel, or of the optimized one if ``follows_optimized_kernels()``.
-    LiteRT's reference kernel multiplies the sums by the scale in float64; in fixed point if the weights are
-    int16 or sparse.  LiteRT's optimized kernel does the same for int16 or sparse weights.  For other weights
-    it uses float64 if the sums are int64 and the bias or the attribute ``quantized_bias_type`` is int64;
-    otherwise it uses fixed point and rounds a half up.
+    It is that of LiteRT's reference kernel, or of the optimized one if ``follows_optimized_kernels()``.  For
+    int16 or sparse weights, both multiply the sums by the scale in fixed point.  For other weights,
+
+    - the reference kernel multiplies in float64;
+    - the optimized kernel multiplies in float64 if the sums are int64 and the bias or the attribute
+      ``quantized_bias_type`` is int64.  Otherwise it multiplies in fixed point and rounds a half up.
+
     ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
@@ -135,8 +138,8 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
 
     They are the products, int16 [R, U], and the shuffled data, uint8 [R, K].  Data and weights have the zero
     point 128.  The weights are stored as uint8 with their sign bit flipped, in tiles of 4 rows by 16
-    columns.  Raise UnsupportedError unless ``x`` is uint8 with 1 or 4 rows, U is a multiple of 4, and K is a
-    multiple of 16.
+    columns.  ``x`` must be uint8 with 1 or 4 rows, U a multiple of 4, and K a multiple of 16; otherwise raise
+    UnsupportedError.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -162,9 +165,11 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
-    Otherwise y may have a scale for each column.  LiteRT 2.3 reads such scales as 0, so its results are all
-    zero; here the result follows the definition, as in the kernels of FULLY_CONNECTED.
-    Raise UnsupportedError for other combinations of dtypes than i8 by i8, i16 by i16 and i16 by i8.
+    Any other result must have the dtype of x, and y may have a scale for each column.  LiteRT 2.3 reads such
+    scales as 0, so its results are all zero; here the result follows the definition, as in the kernels of
+    FULLY_CONNECTED.
+    The dtypes must be i8 by i8, i16 by i16 or i16 by i8; otherwise raise UnsupportedError.  Raise ModelError
+    if y has scales along another axis.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     is_plain = output is i32 and pair == (i8, i8)
@@ -208,10 +213,10 @@ def _column_zero_points(op: Any, y: Array) -> Array:
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
-    LiteRT finds the row scales of a matrix of x by the sum of the matrix's batch indices: for matrix [i, j],
-    it takes those of matrix number i + j.  So with two batch dimensions above 1 it uses the scales of other
-    rows; this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is false, LiteRT
-    first merges the last batch axis of x with the rows of x.
+    LiteRT finds the row scales of a matrix of x by the sum of its batch indices: for matrix [i, j], it takes
+    the scales of matrix number i + j.  So with two batch dimensions above 1, LiteRT uses the scales of wrong
+    rows, and this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is false,
+    LiteRT first merges the last batch axis of x with the rows of x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         merged = x.reshape(*x.shape[:-3], x.shape[-3] * x.shape[-2], x.shape[-1])

@@ -165,7 +165,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
     """The rows of ``value`` at ``lookup``.
 
     If the rows are quantized and the result is a float (hybrid), the rows are dequantized.  uint8 rows are
-    then read as int8, as in LiteRT.
+    then read as int8, as in LiteRT.  There may be one scale or one for each row, and all zero points must be
+    0; otherwise the kernel raises UnsupportedError.
     """
 
     quantization_rule = QuantizationRule(results_follow="value", table="value")
@@ -296,7 +297,7 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
             raise ShapeError(
                 f"k: expected from 0 to the last dimension of {format_shape(input.shape)}, got {count}"
             )
-        descending = ~input if input.dtype.kind in "iu" else -input  # not -input: it overflows for integers
+        descending = ~input if input.dtype.kind in "iu" else -input  # -input would overflow for some integers
         indices = np.argsort(descending, axis=-1, kind="stable")[..., :count]
         values = np.take_along_axis(input, indices, axis=-1)
         return values, indices.astype(self.results[1].dtype.numpy)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that join and split tensors.  Source: TFLite concatenation, pack, unpack, split, split_v.
 
-In a quantization rule, ``operands_follow`` are the operands with the scale and zero point of the result, and
-``results_follow`` is the operand whose scale and zero point the results have.  ``rearranged_type`` keeps the
-dtype and the scale of a value.  ``versions``: the operator version by dtype.
+In a quantization rule, the operands in ``operands_follow`` have the scale and zero point of the result.  All
+results have the scale and zero point of the operand ``results_follow``.  ``rearranged_type`` keeps the dtype
+and the scale of a value.  ``versions``: the operator version by dtype.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Concatenation(
     def requantized(self, value: Value, x: Array) -> Array:
         """Return ``x``, the elements of ``value``, in the quantization of the result.
 
-        Raise UnsupportedError if LiteRT has no kernel for that.
+        Raise UnsupportedError if LiteRT has no kernel for these quantizations.
         """
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):

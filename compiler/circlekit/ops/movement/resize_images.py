@@ -27,8 +27,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     """Base class of operators that resize images [N,H,W,C] to the height and width in ``size``.
 
     ``align_corners``: the centers of the corner pixels of input and result coincide.
-    ``half_pixel_centers``: the edges of input and result coincide.  With neither, output pixel i is at the
-    position i * scale of the input.
+    ``half_pixel_centers``: the edges of input and result coincide.  If both are false, output pixel i is at
+    the position i * scale of the input.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -54,9 +54,9 @@ class Resize(Op, versions={i8: 2, i16: 4}):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return {"size": the size that scales images of the new shape by the same factor as before}.
 
-        Return {} if the size is unknown, or a rank is not 4.  ``old``: the shapes before, by operand.
-        ``outer`` is not used.  A height or width stays as it is if the scaled number is unknown or would not
-        be an integer.
+        Return {} if the size is unknown, or a rank is unknown or not 4.  A height or width keeps
+        its number if the scaled number is unknown or would not be an integer.  ``old``: the shapes before, by
+        operand.  ``outer`` is not used.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2:
@@ -99,8 +99,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
     """Resized images: each output pixel is a copy of an input pixel.
 
-    With ``align_corners`` or ``half_pixel_centers``, that is the nearest input pixel.  With neither, it is
-    the last input pixel at or before the position of the output pixel.
+    With ``align_corners`` or ``half_pixel_centers``, this is the nearest input pixel.  If both are false, it
+    is the last input pixel at or before the position of the output pixel.
     """
 
     def kernel(self, input: Array, size: Array) -> Array:

@@ -66,9 +66,9 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         """Return the shape ``requested`` with the dimension that -1 stands for.
 
         ``shape``: the shape of the input.  The dimension is None if the number of elements of ``shape`` is
-        unknown.  If the input and ``requested`` both have dimensions of 0, the dimension follows from the
-        others, as in LiteRT: [0, 2, 3] reshaped to [0, -1] gives [0, 6].  Raise ShapeError if the numbers of
-        elements differ, if there are two -1, or for another negative number.
+        unknown.  If the input and ``requested`` both have dimensions of 0, the dimension follows from those
+        that are not 0, as in LiteRT: [0, 2, 3] reshaped to [0, -1] gives [0, 6].  Raise ShapeError if the
+        numbers of elements differ, if there are several -1, or if another number is negative.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"
@@ -92,12 +92,15 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
         """Return the requested shape that follows from the changed shape of ``input`` (see the base class).
 
-        ``regrouped`` finds the shape whose dimensions change as those of the input.  The result is {} if the
-        requested shape stays.  It stays if it fits the changed input, and one of these conditions holds:
+        ``regrouped`` finds the shape whose dimensions change as those of the input.  Return {} if the
+        requested shape, or an old or new shape, is unknown.  Also return {} if the requested shape stays.  It
+        stays if it fits the changed input and one of these conditions holds:
 
         - ``regrouped`` finds no other shape.
-        - An axis other than axis 0 changed, and either the requested shape has a -1, or the number of
-          elements of the changed input is known.
+        - An axis other than axis 0 changed, and the requested shape has a -1.
+        - An axis other than axis 0 changed, and the number of elements of the changed input is known.
+
+        Raise ShapeError if the requested shape does not fit and ``regrouped`` finds no shape.
         """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:
@@ -239,7 +242,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {"perm": new operand} for an input and a result whose axes are permuted by the argument.
 
-        Return None if the present operand is not constant, or has another length than the argument.
+        Return None if the operand ``perm`` is not constant, or if its length is not that of the argument.
         """
         own = static_int_vector(self.perm)
         if own is None or len(own) != len(perm):

@@ -54,8 +54,8 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``size`` with which the slice reaches the end of the same axes as before.
 
-        If such an axis changed, its size becomes -1.  Return {} if an operand or a shape is not known, or if
-        the rank has changed.
+        If such an axis changed, its size becomes -1.  Return {} if ``begin`` or ``size`` is not constant, if
+        a shape is unknown, or if the rank has changed.
         """
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         before, after = old["input"], self.input.shape
@@ -162,8 +162,11 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
         """Return the ``end_mask`` with which the slice reaches the end of the same axes as before.
 
-        Return {} if an operand or a shape is not known, and for forms in which entry i is not for axis i or
-        end counts from begin.
+        Return {}
+
+        - if ``end`` or ``strides`` is not constant, or a shape is unknown;
+        - if there is an ellipsis or a new axis: entry i may then belong to another axis than axis i;
+        - if ``offset`` is true: end then counts from begin.
         """
         end, strides = static_int_vector(self.end), static_int_vector(self.strides)
         before, after = old["input"], self.input.shape
@@ -211,7 +214,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
         """Return ``part`` as a Python index of an axis of ``size``.
 
-        Raise ShapeError for a stride of 0, and with ``shrink`` if ``begin`` is out of range.
+        Raise ShapeError if the stride is 0, or if ``shrink`` is true and ``begin`` is out of range.
         """
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")

@@ -126,7 +126,8 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 def edge_pairs(blocks: list[int], edges: list[int]) -> list[list[int]]:
     """Return ``edges``, paddings or crops, as one pair [before, after] for each block size in ``blocks``.
 
-    Raise ShapeError if a block size is below 1, an edge below 0, or if there are too few or many edges.
+    Raise ShapeError if a block size is below 1, an edge is below 0, or if there are not two edges per block
+    size.
     """
     if any(b < 1 for b in blocks) or len(edges) != 2 * len(blocks) or any(e < 0 for e in edges):
         expected = "block sizes of 1 or more, and two paddings or crops of 0 or more for each"
@@ -137,10 +138,10 @@ def edge_pairs(blocks: list[int], edges: list[int]) -> list[list[int]]:
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     """Pads the spatial axes with zeros (``paddings`` [M,2]: before, after) and cuts them into blocks.
 
-    For each position in a block and each image, the elements at this position in all blocks of the image form
-    one batch element, with the index position * N + image.  Positions are counted row by row, N is the
-    number of images.  So the batch grows by the factor prod(block_shape).  A zero of the padding is no copy
-    of an input element, so the operator is not declared as ``data_movement``.
+    One batch element of the result has the elements of one image that are at the same position in their
+    blocks.  Its index is position * N + image, where positions are counted row by row, and N is the number of
+    images.  So the batch grows by the factor prod(block_shape).  The operator is not declared as
+    ``data_movement``, because a zero of the padding is no copy of an input element.
     """
 
     paddings = operand(i32)

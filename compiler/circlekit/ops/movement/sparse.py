@@ -25,9 +25,9 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64: 2, i8: 3, u8: 3}):
     """A tensor of the shape ``output_shape``: ``values`` at ``indices``, and ``default_value`` elsewhere.
 
-    ``values``: [n], or a scalar for all indices.  ``indices``: [n, rank], where rank is that of the result;
-    for rank 1 also [n] or [].  The kernel checks the indices whatever ``validate_indices`` is.  The operator
-    version depends on the dtype of operand 2, ``values``.
+    ``values``: [n], or a scalar for all indices.  ``indices``: [n, rank of the result]; if this rank is 1,
+    also [n] or [].  The kernel checks the indices whatever ``validate_indices`` is.  The operator version
+    depends on the dtype of operand 2, ``values``.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values", "default_value"))
@@ -127,7 +127,7 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     each element that was found, else 0.
     """
 
-    # for an element that is not in ``key``, the kernel writes the integer 0, so the zero point must be 0
+    # the kernel writes the integer 0 for an element that is not in ``key``, so the zero point must be 0
     quantization_rule = QuantizationRule(results_follow="value", symmetric=("value",))
 
     lookup = operand(i32)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite's fixed-point arithmetic on whole arrays, bit for bit; elementary functions in fixed point.
 
-A real multiplier is stored as two integers: it is mantissa / 2^31 * 2^shift.  LiteRT rounds twice when it
-multiplies an integer by it.  After the product with the mantissa, a half is rounded up.  After the right
-shift (for a negative shift), a half is rounded away from zero in the reference kernels, and up in the
-optimized kernels.  Unless its docstring says otherwise, a function takes any integer arrays and returns
-int64, which holds every intermediate result.
+A real multiplier is stored as two integers, mantissa and shift.  It is mantissa / 2^31 * 2^shift.  When
+LiteRT multiplies an integer by such a multiplier, it rounds twice:
+
+- After the product with the mantissa, a half is rounded up.
+- After the right shift (only for a negative shift), a half is rounded away from zero in the reference
+  kernels, and up in the optimized kernels.
+
+Unless its docstring says otherwise, a function takes any integer arrays and returns int64, which holds every
+intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
 bits: it stands for integer / 2^(bits - 1 - n).  In Q0 the largest integer also stands for 1.0, which no
@@ -90,9 +94,9 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, rounded with a half away from zero, as LiteRT on x86.
 
-    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  An x86 processor takes the
-    lowest 5 bits of the exponent in the shift of ``x``, and the lowest 6 bits in the 64-bit shift that makes
-    the mask of the remainder.
+    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  An x86 processor then takes
+    only the lowest bits of the exponent: 5 bits in the shift of ``x``, and 6 bits in the 64-bit shift that
+    makes the mask of the remainder.
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of quantized integers: 8-bit results are computed one by one, 16-bit results from lookup tables.
 
+The exceptions are some scales of LOGISTIC and TANH with LiteRT's optimized kernels: see ``logistic_int16``.
 LiteRT uses a table of 256 entries for 8 bits, too; its entries are the numbers that are computed here.
 Source: TFLite kernels/internal/common.h (LUTPopulate, LUTLookup), reference/integer_ops/logistic.h and
 tanh.h (the sigmoid table), activations.cc.
@@ -16,7 +17,8 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away, wrap_int32
+from circlekit.ops.numerics.fixed_point import Ints, centered, logistic, round_half_away, tanh, wrap_int32
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
@@ -50,9 +52,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
     """Return the table int16[513] of ``transform`` at equal steps of ``domain``.
 
-    The entries are scaled so that the range of int16 stands for ``image``.  From each entry but the last,
-    half of the interpolation's error in the middle of the following step is subtracted, so that the largest
-    error is about halved.  The computation uses the float type of ``domain``.  NaN becomes 0.
+    The entries are scaled so that the range of int16 stands for ``image``.  An interpolation has its largest
+    error in the middle of a step.  Half of this error is subtracted from the entry where the step begins,
+    which about halves the largest error.  The computation uses the float type of ``domain``.  NaN becomes 0.
     """
     real = type(domain[0])
     lowest, highest = domain
@@ -110,8 +112,8 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     """Return ``x``, the elements of ``input``, in units of 1 / 12288.
 
     That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  As in LiteRT,
-    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``.  For other scales it is rounded;
-    from a scale of about 5 on, it overflows for large ``x``.
+    the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``, and rounded for other scales.
+    For scales of about 5 and more, it overflows for large ``x``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
@@ -136,7 +138,12 @@ def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
 
 
 def logistic_int16(x: Array, input: Value) -> Array:
-    """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15."""
+    """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15.
+
+    LiteRT's optimized kernels use fixed point instead of the table if the scale of ``input`` is 2^-12.
+    """
+    if follows_optimized_kernels() and checked_log2(scale_of(input)) == -12:
+        return logistic(x, integer_bits=3, bits=16).astype(np.int16)
     steps = _input_in_table_steps(x, input, (0,))
     result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)  # units of 2^-25
     # sigmoid(x) = 1 - sigmoid(-x); 512 and 511 round the result to units of 2^-15
@@ -146,8 +153,12 @@ def logistic_int16(x: Array, input: Value) -> Array:
 def tanh_int16(x: Array, input: Value) -> Array:
     """Return tanh of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15.
 
-    It is computed as 2 * sigmoid(2x) - 1.
+    It is computed as 2 * sigmoid(2x) - 1.  LiteRT's optimized kernels use fixed point instead of the table if
+    the scale of ``input`` is 2^-12 or 2^-11.
     """
+    exponent = checked_log2(scale_of(input))
+    if follows_optimized_kernels() and exponent in (-12, -11):
+        return tanh(x, integer_bits=exponent + 15, bits=16).astype(np.int16)
     steps = _input_in_table_steps(x, input, (0, 1))
     result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # for 2x: one fraction bit less
     # ``result`` is 2 * sigmoid(2|x|) in units of 2^-23
@@ -156,7 +167,10 @@ def tanh_int16(x: Array, input: Value) -> Array:
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError unless the result has ``scale`` and, if it is int16, all zero points are 0."""
+    """Raise UnsupportedError if the result has another scale than ``scale``.
+
+    If the result is int16, also raise UnsupportedError for a zero point other than 0.
+    """
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     result_scale = scale_of(result)

@@ -35,16 +35,17 @@ from circlekit.ops.numerics.fixed_point import (
 class Kernels(Enum):
     """A set of LiteRT's kernels: reference (``BUILTIN_REF``), or optimized for x86 without delegates.
 
-    On 8-bit data, the optimized kernels differ from the reference kernels as follows.  "In groups of n" means
-    that only whole groups of n channels or numbers differ.  The rest at the end is computed as by the
-    reference kernels, unless the line says otherwise.
+    The optimized kernels differ from the reference kernels as follows.  "In groups of n" means that only
+    whole groups of n channels or numbers differ.  The channels or numbers left at the end are computed as by
+    the reference kernels, unless the line says otherwise.
+
+    On 8-bit data:
 
     - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
     - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: a half is rounded up, in groups of 8 channels.
-    - FULLY_CONNECTED, also of int16 data with int32 biases: a half is rounded up, and fixed point takes the
-      place of float64.
-    - MEAN over height and width: a half is rounded up, in groups of 16 channels; the zero point of the input
-      is rescaled and rounded separately.
+    - FULLY_CONNECTED: a half is rounded up, and fixed point takes the place of float64.
+    - MEAN over height and width with ``keep_dims``: a half is rounded up, in groups of 16 channels; the zero
+      point of the input is rescaled and rounded separately.
     - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
     - QUANTIZE from float32 with one scale, also to int16: in groups of 8 numbers, x is multiplied by
       1 / scale, and a half is rounded to even; the rest is divided by the scale in float64, and a half is
@@ -59,11 +60,19 @@ class Kernels(Enum):
     - DEPTHWISE_CONV_2D: (sum * w) * x in groups of 4 channels and (sum * x) * w in the rest, not
       sum * (w * x).
 
-    On int16 data, ADD without broadcasting rounds each operand once when it rescales it, in groups of 16
-    numbers, where the reference kernel rounds it twice.
+    On int16 data:
 
-    One difference is not reproduced: LiteRT computes the last results (up to 15) of a uint8 TRANSPOSE_CONV
-    like its reference kernels.
+    - CONV_2D and TRANSPOSE_CONV with int32 sums: as on int8 data.
+    - FULLY_CONNECTED: as on 8-bit data, except in the cases that ``dense_output_stage`` lists.
+    - ADD without broadcasting, unless it only shifts the operands: in groups of 16 numbers, each rescaled
+      operand is rounded once; the reference kernel rounds it twice.
+    - LOGISTIC with the input scale 2^-12, TANH with 2^-12 or 2^-11: computed in fixed point, without a table.
+
+    These differences, of 1 at most, are not reproduced:
+
+    - the last results (up to 15) of a uint8 TRANSPOSE_CONV, computed as by the reference kernels;
+    - RESIZE_BILINEAR of uint8: about one result in 1000 differs;
+    - SOFTMAX and LOG_SOFTMAX of 8 bits, which the optimized kernels compute in float32: very few differ.
     """
 
     REFERENCE = "reference"
@@ -116,9 +125,9 @@ class OutputStage:
     """Computes clip((sums + bias) * scale + zero_point, limits) as ``dtype``; channels are the last axis.
 
     ``bias``: integers [C] in units of the sums.  ``scale``: the scale of the sums divided by that of the
-    result, as float64, a scalar or [C].  ``limits``: the lowest and the highest result.  ``rounds_up``:
-    whether FIXED_POINT rounds a half up after its shift, as LiteRT's optimized kernels do, instead of away
-    from zero; a bool or bool[C].
+    result, as float64, a scalar or [C].  ``limits``: the lowest and the highest result.  ``rounds_up``: bool
+    or bool[C].  If true, FIXED_POINT rounds a half up after its shift, as LiteRT's optimized kernels do; else
+    it rounds a half away from zero.
     """
 
     bias: Ints | None

@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 def as_matrix(x: Array) -> Array:
-    """Return ``x`` [..., n] as [rows, n]; in contrast to a reshape to [-1, n], also without elements."""
+    """Return ``x`` [..., n] as [rows, n]; n may be 0, for which a reshape to [-1, n] would fail."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
@@ -138,8 +138,8 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
     """Return scale of the data * scale of the weights / scale of the output, as float64.
 
     The result is a scalar, or has one element per channel.  ``rounded``: whether the product of the first two
-    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the weights have neither 1
-    nor ``channels`` scales.
+    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the number of scales of the
+    weights is not 1 or ``channels``.
     """
     scales = channel_scales(weights, channels)
     if rounded:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that run other graphs.  Source: TFLite while, if, call_once, stablehlo_composite.
 
-They define ``call`` in place of a kernel.  Its parameter ``run`` is a function of a graph and its inputs that
-returns the graph's outputs.
+They define ``call`` in place of a kernel.  Its parameter ``run`` is a function that runs a graph: it takes
+the graph and its inputs, and returns the outputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def _is_true(array: Array) -> bool:
 
 
 class While(Op, code="WHILE", variadic_results=True):
-    """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace the operands."""
+    """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace the operands.
+
+    The results are the last operands.
+    """
 
     input = variadic_operand(*ANY)
 

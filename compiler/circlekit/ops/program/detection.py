@@ -44,8 +44,8 @@ def suppress(
     ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
     itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
     lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
-    ``score_threshold`` are removed.  A box without area has the intersection 0 with itself and is not
-    removed, so it may be selected several times, as in LiteRT.
+    ``score_threshold`` are removed.  The intersection of a box without area with itself is 0.  So it does not
+    remove itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -161,11 +161,12 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
 
     All are float32.  m is max_detections * max_classes_per_detection; unused rows are 0.  With
     use_regular_nms, a detection is a box with one class, and the count is the number of detections.  Without
-    it, each selected box gives a detection for each of its best classes, and the count is that of the boxes.
+    use_regular_nms, each selected box gives a detection for each of its best classes, and the count is the
+    number of selected boxes.
 
     The operands are float32 or quantized: box codes [1, n, 4 or more] (see ``decoded_boxes``); scores
     [1, n, classes], or [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for
-    invalid options and boxes of negative size, ShapeError for shapes that do not fit, LimitError if m rows
+    invalid options or a box of negative size, ShapeError for shapes that do not fit, LimitError if m rows
     exceed the memory limit.
     """
     options = options_of(op, **_REQUIRED_OPTIONS)

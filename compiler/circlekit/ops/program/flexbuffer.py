@@ -28,9 +28,9 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; {} if it has none.
 
-    ``required``: by name, the types of the options that must be there.  For the type float, an int or a
-    bool is returned as it is; for the type int, a bool.  Raise ModelError if the options are malformed or no
-    map, or if a required option is missing or has another type.
+    ``required``: by name, the types of the options that must be there.  An option of the type float may also
+    be an int or a bool, and an option of the type int may be a bool; their values are not converted.  Raise
+    ModelError if the options are malformed or no map, or if a required option is missing or has another type.
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)
@@ -137,7 +137,7 @@ class _Reader:
     def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
         """Return a map, a vector of values of any types (``VECTOR``), or a vector of values of one type.
 
-        The length is stored before the elements, unless the type already says that there are 2, 3 or 4
+        The length is stored before the elements.  It is not stored if the type says that there are 2, 3 or 4
         numbers.  In a map and in a ``VECTOR``, the types of all elements are stored after the elements.
         """
         is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a model between runs: variable tensors, resource variables, hash tables, random streams.
 
-A variable tensor is an operand that an operator also writes, as the state of an LSTM.  A resource variable
-or a hash table is named by a handle: an array of one int32 number.  Sources: TFLite var_handle,
+A variable tensor is an operand that an operator also writes, such as the state of an LSTM.  A resource
+variable or a hash table is named by a handle: an array of one int32 number.  Sources: TFLite var_handle,
 read_variable, assign_variable, hashtable, hashtable_import, hashtable_find, hashtable_size,
 resource_variable, static_hashtable.
 """

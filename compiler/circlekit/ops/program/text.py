@@ -176,11 +176,12 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     """Locality-sensitive hashes: each bit is the sign of a weighted sum of fingerprints.
 
     ``hash``: f32[hashes, bits], a seed for each bit.  The fingerprint of a seed and a row of ``input`` is
-    Fingerprint64 of the bytes of the seed and of the row, read as a signed integer.  The sum for a bit is
-    that of the fingerprints of its seed and each row, multiplied by the ``weight`` of the row if there are
-    weights.  The bit is 1 if the sum is positive.  DENSE returns the bits, i32[hashes * bits].  SPARSE
-    returns one number for each hash, i32[hashes]: its bits as an integer, the first bit highest, plus the
-    index of the hash times 2^bits.
+    Fingerprint64 of the bytes of the seed, followed by those of the row, read as a signed integer.  For each
+    bit, the fingerprints of its seed with all rows are added up.  If there are weights, each fingerprint is
+    first multiplied by the ``weight`` of its row.  The bit is 1 if the sum is positive.
+
+    DENSE returns the bits, i32[hashes * bits].  SPARSE returns one number for each hash, i32[hashes]: its
+    bits as an integer, the first bit highest, plus the index of the hash times 2^bits.
     """
 
     hash = operand(f32)

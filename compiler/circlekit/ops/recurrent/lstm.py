@@ -60,9 +60,9 @@ GATE_SCALE = 2.0**-12
 def _bias_products(gate: str) -> tuple[Product, ...]:
     """Return the two scales that the bias of a gate may have.
 
-    With layer normalization, the bias is added after it and has the scale of the coefficients * 2^-10.
-    Without, it has the scale of the input times that of the weights.  The first scale counts if the
-    coefficients are present.
+    With layer normalization, the bias is added after the normalization and has the scale of the coefficients
+    * 2^-10.  Without layer normalization, it has the scale of the input times that of the weights.  The first
+    scale counts if the coefficients are present.
     """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))
@@ -165,7 +165,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.int8:
             return super().cell(weights, x, aux)
-        # an operator in LiteRT's form 8x8_8 is known by the number of its intermediates
+        # an operator in LiteRT's form 8x8_8 is recognized by the number of its intermediates
         if self.code == "LSTM" and len(self.extra.get("intermediates", ())) == INTERMEDIATES:
             return RoundedProductsLstm(self, weights, x).step
         return Int16GatesLstm(self, weights, x).step

@@ -166,7 +166,7 @@ def sigmoid(x: Array) -> Array:
 def normalized(x: Array) -> Array:
     """Return ``x`` with each row shifted and scaled to mean 0 and variance 1.
 
-    As in LiteRT, 1e-8 is added to the variance, so that it is not 0.
+    As in LiteRT, 1e-8 is added to the variance, to avoid a division by 0.
     """
     centered = x - x.mean(axis=-1, keepdims=True)
     variance = np.mean(centered * centered, axis=-1, keepdims=True)

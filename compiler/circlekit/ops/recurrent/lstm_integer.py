@@ -67,9 +67,9 @@ class RescaledProduct:
 class IntegerGate:
     """One gate of an LSTM on integers.
 
-    The sums of the gate have the scale 2^-12 (Q3) or, with layer normalization, the scale of
-    ``intermediate``, a tensor of which the file has only scale and zero point.  ``driven`` [time, batch,
-    cells]: the products with the input ``x`` [time, batch, inputs], plus the bias if there is no layer
+    The sums of the gate have the scale 2^-12 (Q3).  With layer normalization, they have the scale of
+    ``intermediate`` instead, a tensor of which the file has only scale and zero point.  ``driven`` [time,
+    batch, cells]: the products with the input ``x`` [time, batch, inputs], plus the bias if there is no layer
     normalization.  Layer normalization adds the bias at its end.
     """
 
@@ -94,8 +94,8 @@ class Int16GatesLstm:
     The operator has five ``intermediates``.  Four give the scales of the sums of the gates; these scales are
     used only with layer normalization.  The fifth gives scale and zero point of the hidden state, before the
     projection if there is one.
-    The constructor raises UnsupportedError for another number of intermediates, and ModelError if the scale
-    of the cell state is no power of two.
+    The constructor raises UnsupportedError if the number of intermediates is not five, and ModelError if the
+    scale of the cell state is not a power of two.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -168,7 +168,7 @@ class Int16GatesLstm:
     def _projected(self, output: Ints) -> Ints:
         """Return the new hidden state for ``output`` in units of 2^-30, the product of two Q0 numbers.
 
-        Before a projection, LiteRT subtracts the zero point of the hidden state; quantization would add it.
+        Before a projection, LiteRT subtracts the zero point of the hidden state, where quantization adds it.
         """
         hidden = multiply_by_quantized_multiplier(output, self.hidden_multiplier)
         if self.projection is None:
@@ -238,8 +238,8 @@ def basic_integer_step(
 
     ``joined`` [batch, inputs + cells]: the input and the last output.  ``weights`` and ``bias`` have the rows
     of the input gate, candidate, forget gate and output gate.  ``cell``: the cell state before the step.
-    Input and output have the scale 1/128 and the zero point 128, so they are from -1 to 1.  When the sums are
-    rescaled, halves are rounded up, as in LiteRT's only kernel for this form.
+    Input and output have the scale 1/128 and the zero point 128, so they are from -1 to 1.  Rescaled sums are
+    rounded with a half up, as in the only kernel that LiteRT has for this form.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

@@ -6,8 +6,8 @@ LSTM, and this module does the same:
 
 - The input gate is one minus the forget gate, even if there are weights of the input gate.
 - Peephole weights are ignored.
-- The recurrent product of the output gate is 0: LiteRT rescales it with parameters of other gates, and takes
-  a shift, a small number, for the mantissa, so that all products are rounded to 0.
+- The recurrent product of the output gate is 0.  LiteRT rescales it with parameters of other gates, and takes
+  a shift for the mantissa.  A shift is a small number, so all products are rounded to 0.
 
 Q0 and Q3 are int16 fixed-point numbers with 15 and 12 fraction bits, as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
@@ -50,8 +50,8 @@ class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
     ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
-    UnsupportedError if layer normalization, projection or projection bias is missing, and ModelError if the
-    scale of the cell state is not 2^-15.
+    UnsupportedError if there is no layer normalization, no projection or no projection bias.  It raises
+    ModelError if the scale of the cell state is not 2^-15.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:

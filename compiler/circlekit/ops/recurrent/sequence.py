@@ -62,7 +62,7 @@ class StackedWeights:
     """Several weights of equal shape that are multiplied by the same data, in one matrix product.
 
     Each weight is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  The constructor
-    raises ModelError for another rank, and if the shapes differ.  ``asymmetric``: whether the hybrid form
+    raises ModelError for any other rank, and if the shapes differ.  ``asymmetric``: whether the hybrid form
     quantizes the data with a zero point.
     """
 
@@ -104,7 +104,7 @@ CellState = tuple[Array, ...]
 """The state of a cell after a step.  Its first array, [batch, outputs], is the output of the step, too."""
 
 Step = Callable[[int, CellState], CellState]
-"""A function of t and the state before time step t that returns the state after this step."""
+"""A function of t and of the state before time step t; it returns the state after this step."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
 """A function of weights, input and second input that returns the step function of one direction.
@@ -118,9 +118,10 @@ class RecurrentLayer(Stateful):
 
     The input is [time, batch, inputs] if ``time_major``, else [batch, time, inputs].  An input of rank 2 is a
     single time step.  ``ranks``: the possible ranks of the input.  ``directions``: for each direction the
-    prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction, or
-    with ``merge_outputs`` their concatenation.  If there are weights for ``aux_input``, it is a second input
-    of both directions; without such weights, it replaces the input of the backward direction.
+    prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction.  With
+    ``merge_outputs``, there is only their concatenation along the last axis.  If there are weights for
+    ``aux_input``, it is a second input of both directions; without such weights, it replaces the input of the
+    backward direction.
     """
 
     input: Any

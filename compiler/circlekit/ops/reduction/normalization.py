@@ -62,7 +62,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
-    # exp(-10) is about 0: a number that is used as a mask may be stored as 10 below the others
+    # exp(-10) is about 0, so a mask such as -inf may be stored as a number that is 10 below the others
     quantization_rule = QuantizationRule(fixed=from_zero_to_one(), mask_distance=10.0)
 
     beta: float = attribute(1.0)
@@ -107,7 +107,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
-    """x / sqrt(sum(x * x)) along the last axis.  No runtime implements its fused activation."""
+    """x / max(sqrt(sum(x * x)), 1e-6) along the last axis.  No runtime implements its fused activation."""
 
     quantization_rule = QuantizationRule(fixed={i8: (1 / 128, 0), u8: (1 / 128, 128)})
 
@@ -123,7 +123,7 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
             return l2_normalization_8_bits(input, self.input)
         require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # the lowest norm in TFLite
+        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # 1e-6 as in TFLite
         return out
 
 

@@ -75,8 +75,8 @@ class ExpTable(NamedTuple):
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta).
 
-    For scales up to 2^-26, where LiteRT's reference kernels abort, the table is that of the next larger scale
-    (float32): all exponentials are 1 within 4e-6.
+    LiteRT's reference kernels abort for scales of 2^-26 and less.  For these, return the table of the next
+    larger float32 scale, in which all exponentials are 1 within 4e-6.
     """
     real = max(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), SMALLEST_MULTIPLIER)
     multiplier = quantize_multiplier(min(real, 2.0**31 - 1))

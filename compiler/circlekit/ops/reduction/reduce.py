@@ -76,7 +76,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        # a scalar is reduced to itself; but only of a constant does [] in a file not mean an unknown rank
+        # a scalar is reduced to itself; but unless the input is a constant, [] may mean an unknown rank
         if not shape and axes and not self.input.is_const:
             raise ShapeError(f"{self.code}: expected an input of rank 1 or more for the axes {axes}, got []")
         reduced = reduced_axes(axes, len(shape))
@@ -187,8 +187,8 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
     """The product.  Integers wrap around; for bools the result is whether all are true.
 
-    With quantized data, the product is rescaled by a 15-bit multiplier after each factor, so that the next
-    product does not overflow.
+    For quantized data, the product is rescaled by a 15-bit multiplier after each factor.  So the next product
+    does not overflow.
     """
 
     quantization_rule = QuantizationRule(rounds_inside=True)  # each product is rounded to integers

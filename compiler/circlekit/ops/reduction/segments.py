@@ -37,8 +37,8 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     """The sum of the rows of each segment.
 
-    The ids must start at 0 and grow by 0 or 1 from row to row, so the last id is the largest and the result
-    has (last id + 1) rows.  For other ids the kernel raises ModelError.
+    The ids must start at 0 and grow by 0 or 1 from row to row; otherwise the kernel raises ModelError.  The
+    last id is the largest, and the result has (last id + 1) rows.
     """
 
     data = operand(*NUMBERS)
