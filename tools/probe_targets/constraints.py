@@ -31,8 +31,8 @@ be at most this many of them.  For example, a runtime that ignores an activation
 there is nothing to clip."""
 
 LUCK_OF = {"row_multiple": 4.0}
-"""LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs, because it reads only
-rows that begin at the beginning of a byte."""
+"""LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs: all rows that it reads
+may begin at the beginning of a byte."""
 
 LUCK_COST = 1.0
 """The constraint that explains most failures is chosen.  Each model that it breaks by luck counts as this
@@ -42,7 +42,7 @@ HIGHEST_RANK = 8
 """The highest rank of samples, and of operands in LiteRT."""
 
 FIXED_SCALE_SAMPLES = 4
-"""If this many models run, all with the same scale of a result, this scale counts as the only one."""
+"""If at least this many models run, all with the same scale of a result, only this scale is allowed."""
 
 BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""

@@ -36,7 +36,7 @@ Examination = partial[Result]
 """A function of a seed and ``tell``, which is called with the name of each step."""
 
 SEEDS_PER_RUN = 1_000_003
-"""The first seed of a run is its ``--seed`` times this number, so that two runs share no seed."""
+"""The first seed of a run is its ``--seed`` times this number, so runs with two ``--seed`` share no seed."""
 
 REDUCED_PER_KIND = 2
 """The number of findings of one kind that are reduced; further ones are only counted."""
