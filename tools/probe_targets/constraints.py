@@ -26,9 +26,9 @@ from circlekit.targets.operator_properties import (
 from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
-"""Some models run although they break a constraint: by luck.  For each harmed model that breaks it, there may
-be at most this many of them.  For example, a runtime that ignores an activation gives the right values where
-there is nothing to clip."""
+"""Some models break a constraint and run, by luck.  For example, a runtime that ignores an activation gives
+the right values where there is nothing to clip.  A constraint is kept only if, for each harmed model that
+breaks it, at most this many models break it by luck."""
 
 LUCK_OF = {"row_multiple": 4.0}
 """LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs: all rows that it reads
@@ -85,10 +85,10 @@ def learn(
     published: Iterable[Constraints] = (),
     suspects: Iterable[Constraints] = (),
 ) -> Constraints:
-    """Return few constraints that explain the failures; models that run break them only by luck.
+    """Return few constraints that explain the failures; {} if no model runs.  See LUCK.
 
     ``published``: known constraints, tried first; they are kept unless models that run contradict them.
-    Constraints on the values of attributes are always kept: a runtime may ignore an attribute where that
+    Published ones on the values of attributes are always kept: a runtime may ignore an attribute where that
     changes no number.  ``suspects``: constraints that are tried last.
     """
     passed = [o.op for o in observed if o.runs]
