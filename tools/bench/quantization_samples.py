@@ -32,7 +32,7 @@ Sample = list[Array]
 
 
 def crop(rng: np.random.Generator, photos: Sequence[Array], height: int, width: int) -> Array:
-    """Return a part of one of ``photos`` (uint8, larger), perhaps flipped: f32[1,height,width,3], 0 to 1."""
+    """Return a part of one of ``photos`` (uint8), dimmed, perhaps flipped: f32[1,height,width,3], 0 to 1."""
     photo = photos[int(rng.integers(len(photos)))]
     step = int(rng.integers(1, min(photo.shape[0] // height, photo.shape[1] // width, 4) + 1))
     top = int(rng.integers(photo.shape[0] - height * step + 1))

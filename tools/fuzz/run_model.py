@@ -164,7 +164,7 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; errors but UnsupportedError become AssertionErrors (``what``)."""
+    """Return the result of ``action``; raise AssertionError for an error other than UnsupportedError."""
     try:
         return action()
     except UnsupportedError:

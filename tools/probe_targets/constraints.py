@@ -35,7 +35,7 @@ LUCK_OF = {"row_multiple": 4.0}
 may begin at the beginning of a byte."""
 
 LUCK_COST = 1.0
-"""The constraint that explains most failures is chosen.  Each model that it breaks by luck counts as this
+"""The constraint that explains the most failures is chosen.  Each model that breaks it by luck counts as this
 many failures less."""
 
 HIGHEST_RANK = 8
@@ -55,7 +55,7 @@ NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
 
 Constraints = dict[str, Any]
-"""{kind: content}, see ``targets.constraints``.  A single constraint is one kind about one name or list."""
+"""{kind: content}, see ``targets.constraints``.  A single one: one kind, about one name, pair or list."""
 
 
 class Observation(NamedTuple):

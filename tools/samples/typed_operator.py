@@ -82,7 +82,7 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 
 @cache
 def takes_negatives(code: str) -> bool:
-    """Return whether samples of an operator have negative numbers for another reason than an activation.
+    """Return whether samples of an operator have negative numbers even if it has no fused activation.
 
     This is so for operators with slopes, and for elementwise functions of one operand that are finite for
     negative numbers.
