@@ -177,7 +177,7 @@ def test_folders(path: Path) -> list[Path]:
 
 
 def tests_of(mutation: Mutation) -> list[list[str]]:
-    """Return the test files of the mutated part in groups: of the module, then of its folder, then all."""
+    """Return the test files of the mutated part in groups: of the module, of its folder, then all others."""
     folders, stem = test_folders(mutation.path), mutation.path.stem
     if not folders:
         return [sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))]

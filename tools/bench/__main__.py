@@ -3,8 +3,8 @@
 
     python -m tools.bench [--sizes 1M 100M 1G 3G] [--rounds 5] [--folder DIR]
 
-Files are compared with ``cp`` of the same file in the same rounds, and start-up with the import of numpy.
-The ratios count, because seconds depend on the machine.
+Commands on files are compared with ``cp`` of the same file in the same rounds, the start-up of commands with
+the import of numpy.  Look at the ratios: seconds depend on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 
 
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:
-    """Return a Markdown table of the runs; ``ratio_to`` names the first run, to which ratios are computed."""
+    """Return a Markdown table of runs, with ratios to the first run; ``ratio_to``: its name in the head."""
     reference = next(iter(runs.values())).seconds
     rows: list[tuple[str, ...]] = [("command", "seconds", f"times {ratio_to}", "resident", "anonymous")]
     for name, run in runs.items():
@@ -35,7 +35,7 @@ def table(runs: Mapping[str, Run], ratio_to: str) -> str:
 
 
 def measure_starts(folder: Path, rounds: int) -> str:
-    """Return a table of the start-up of the commands, on a model of three operators and on O1's result."""
+    """Return a table of the start-up of commands, on a model of three operators or on what O1 makes of it."""
     target, again = str(folder / "out.circle"), str(folder / "again.circle")
     tool = command_path("circle2circle")
     commands = {
@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="python -m tools.bench", description="benchmark of files and start-up"
     )
     default = [MIB, 100 * MIB, 1024 * MIB, 3072 * MIB]
-    parser.add_argument("--sizes", type=parse_size, nargs="+", default=default, help="of the files: 100M, 1G")
-    parser.add_argument("--rounds", type=int, default=5, help="runs (start-up: twice); the median counts")
+    parser.add_argument("--sizes", type=parse_size, nargs="+", default=default, help="of files, as 100M, 1G")
+    parser.add_argument("--rounds", type=int, default=5, help="runs (start-up: twice as many) for a median")
     parser.add_argument(
         "--folder", type=Path, help="where the files are made; default: the system's temporary folder"
     )

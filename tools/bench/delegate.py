@@ -4,9 +4,9 @@
     python -m tools.bench.delegate [MODEL ...] [--only NAME] [--passes O1] [--target litert-xnnpack]
 
 Without MODEL: the models of the shared folder.  "Before" is the model written to TFLite without passes,
-"after" is with them.  The two files run on one thread, in turns, in one process.  Latencies are medians of
-all rounds, the ratio is the median of after / before in each round.  Latencies are processor time of the
-thread, so that other work on the machine hardly matters.
+"after" is with them.  The two files run on one thread, in turns, in one process.  A latency is the median of
+all rounds; the ratio is the median of the ratios after / before of single rounds.  Latencies are processor
+time of the thread, so other work on the machine hardly matters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from circlekit.ir.graph import Model
 from tools.bench.interpreter import models, parser_of
 
 ROUND_SECONDS = 1e-3
-"""A round invokes the first file for about this long, if need be several times, and the others as often."""
+"""A round invokes each file equally often: once, or so often that the first file takes about this long."""
 
 INSTANCES = 10
 """How often the interpreters are made anew: the place of their memory can double the latency of a file."""
@@ -37,9 +37,8 @@ INSTANCES = 10
 class Delegation(NamedTuple):
     """What a delegate runs of the main graph.
 
-    ``partitions``: the number of DELEGATE nodes; each runs a group of operators.  ``all``: the number of
-    operators.
-    ``delegated``: how many operators are in partitions.  ``others``: the codes of the other operators.
+    ``partitions``: the number of DELEGATE nodes; each runs a group of operators.  ``delegated``: how many
+    operators are in partitions.  ``all``: how many there are.  ``others``: codes of those in no partition.
     """
 
     partitions: int
@@ -129,7 +128,7 @@ def _seconds(interpreter: Any, count: int) -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a row for each model.
 
-    Return 1 if the passes give a model more partitions, or a smaller share of delegated operators.
+    Return 1 if some model has more partitions, or fewer delegated operators in proportion, after the passes.
     """
     parser = parser_of("delegate", "partitions and latency in LiteRT with XNNPACK")
     parser.add_argument("--passes", nargs="+", default=["O1"])

@@ -32,7 +32,7 @@ Sample = list[Array]
 
 
 def crop(rng: np.random.Generator, photos: Sequence[Array], height: int, width: int) -> Array:
-    """Crop, flip and dim one of ``photos`` (uint8, no smaller): f32[1,height,width,3] from 0 to 1."""
+    """Return a part of one of ``photos`` (uint8), dimmed, perhaps flipped: f32[1,height,width,3], 0 to 1."""
     photo = photos[int(rng.integers(len(photos)))]
     step = int(rng.integers(1, min(photo.shape[0] // height, photo.shape[1] // width, 4) + 1))
     top = int(rng.integers(photo.shape[0] - height * step + 1))
@@ -90,7 +90,7 @@ def saved(model: Model, optimize: bool = False) -> bytes:
 
 
 def make_models(files: Sequence[Path], pattern: str) -> None:
-    """Write shared models, and ``files`` after O1, to the cache if ``pattern`` matches, with samples."""
+    """Write shared models, and ``files`` after O1, to the cache, with samples; ``pattern`` selects names."""
     from skimage import data as images
 
     (CACHE / "models").mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Case:
-    """A file to run.  ``origin``: the name of the file or recipe that was mutated, or of this file if
-    it is not mutated; ``verifier`` in cases of that kind.  ``done``: the names of the mutations.
+    """A file to run.  ``origin``: the name of the mutated file or recipe, or of this file if nothing was
+    mutated; ``verifier`` for cases of this kind.  ``done``: the names of the mutations.
     """
 
     data: bytes

@@ -10,13 +10,13 @@ from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, ta
 from circlekit.io.write.flatbuffer_encoder import encode
 
 SCALAR_PROBABILITY = 0.9
-"""Probability that a scalar or a string is present; all other fields are."""
+"""Probability that a scalar or a string is present; all other fields are always present."""
 
 
 def full_model(fmt: str, rng: random.Random) -> bytes:
     """Return the file.
 
-    The first graph has one operator for each options table; every other vector of tables has two.
+    The first graph has one operator for each options table; every other vector of tables has two tables.
     """
     tree = _table(table("Model", fmt), fmt, rng)
     operator = table("Operator", fmt)

@@ -80,7 +80,7 @@ def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Replace a piece by one of ``other``, or everything after a position by what ``other`` has after it."""
+    """Replace a piece by a piece of ``other``, or the rest after a position by the same rest of ``other``."""
     at, there = _position(out, rng) & ~3, rng.randrange(max(1, len(other))) & ~3
     size = rng.choice((4, 16, 64, 512))
     if rng.random() < 0.2:

@@ -71,7 +71,7 @@ class World:
         return self.rng.choice(parts) if parts else None
 
     def count(self, field: str) -> int | None:
-        """Return from how many items an index in ``field`` chooses; None if ``field`` holds no index."""
+        """Return how many items an index in ``field`` may refer to; None if ``field`` holds no index."""
         if field in TENSOR_INDICES:
             return max((len(g.get("tensors") or ()) for g in self.trees("subgraphs")), default=0)
         if "subgraph" in field:

@@ -87,7 +87,7 @@ def with_inferred_shapes(data: bytes) -> bytes:
 
 
 class SharingEncoder(Encoder):
-    """Encoder that writes a table only once, at its last occurrence, if it occurs several times.
+    """Encoder that writes each table only once: at its last occurrence in the tree.
 
     ``left``: {id of a table: the number of occurrences that are not written yet}.
     ``waiting``: {id of a table: the positions of the offsets that will refer to it}.

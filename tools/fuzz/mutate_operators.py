@@ -19,7 +19,7 @@ INTEGERS = frozenset({"INT32", "INT64", "INT16", "UINT32"})
 JOINING = ("ADD", "MUL", "CONCATENATION", "MAXIMUM", "SUB", "PACK", "ADD_N", "BATCH_MATMUL")
 """Operators of several operands.
 
-If each reads the result before it twice, n of them have 2^n paths, and n CONCATENATIONs make 2^n elements.
+In a chain of n, each may read the result before it twice: 2^n paths, and with CONCATENATION 2^n elements.
 """
 
 
@@ -109,7 +109,7 @@ def drop_operator(world: World) -> None:
 
 
 def insert_operators(world: World) -> None:
-    """Insert an operator, a chain of them, or many beside each other, before an operand or an output."""
+    """Insert operators, in a chain or beside each other, between a value and one operand or output."""
     graph, rng = world.graph(), world.rng
     if graph is None:
         return
@@ -146,7 +146,7 @@ def insert_operators(world: World) -> None:
 
 
 def _operand(world: World, graph: Tree, spec: Operand, source: int) -> int:
-    """Return the index of a tensor: ``source``, or a new constant; sizes in it may ask for a huge result."""
+    """Return the index of a tensor: ``source``, or a new constant, which may hold huge sizes of a result."""
     rng, dtypes = world.rng, {dtype.name for dtype in spec.dtypes}
     if dtypes and dtypes <= INTEGERS and rng.random() < 0.8:
         shape = rng.choice(((), (1,), (2,), (3,), (4,), (4, 2), (2, 2)))

@@ -55,7 +55,7 @@ def add_buffer(world: World, tensor: Tree, data: Array) -> None:
 
 
 def fit_constants(world: World) -> None:
-    """Give constants the bytes that shape and type need, if known and at most MAX_CONSTANT_BYTES."""
+    """Give constants as many bytes as shape and type need, if known and at most MAX_CONSTANT_BYTES."""
     for tensor in (tensor for graph in world.trees("subgraphs") for tensor in graph.get("tensors") or []):
         data, dtype, shape = data_of(world, tensor), element_of(tensor), shape_of(tensor)
         has_elements = type_of(tensor) != "STRING" and "sparsity" not in tensor

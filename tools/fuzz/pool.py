@@ -27,7 +27,7 @@ WALL_SECONDS = 60.0
 """Time after which a worker that does not answer is killed."""
 
 CASES_AHEAD = 20
-"""Cases that a worker holds at a time, so that it need not wait for the next one."""
+"""How many cases a worker holds at a time, the running one included, so that it need not wait for cases."""
 
 VALUES_EVERY = 8
 """In one of VALUES_EVERY structured cases, values are compared."""

@@ -57,7 +57,7 @@ class Tally:
         return "\n".join(lines)
 
     def fault_lines(self) -> list[str]:
-        """Return a line for each fault: how often it occurred, its key, and three of its cases."""
+        """Return a line for each fault, the most frequent first: how often, its key, up to three cases."""
         found = sorted(self.faults.items(), key=lambda item: -len(item[1]))
         return [f"{len(rs):6} {key}  ({', '.join(str(r.job) for r in rs[:3])})" for key, rs in found]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one mutated model: load, verify, infer shapes, O1, save, load again, verify again.
 
-A case ends in success or in a CirclekitError.  All else is a fault: another exception, a RewriteError, too
-much time, a saved model that does not load or is invalid, a valid model made invalid, values that changed.
+A case ends in success or in a CirclekitError, but not RewriteError.  All else is a fault: another exception,
+too much time, a saved model that does not load or is invalid, a valid model made invalid, changed values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Outcome:
 
     ``end``: SAVED, REFUSED or FAULT.  ``stage``: the step that ended the case.  ``error``: the kind of the
     error.  ``detail``: its text.
-    ``values``: whether values were compared, or why not; empty where no comparison was due.
+    ``values``: how the comparison of values ended, or why there was none; "" if none was due.
     """
 
     end: str
@@ -129,8 +129,7 @@ class ModelRun:
                 raise AssertionError(f"a valid model has wrong shapes after O1: {error.message}") from error
             raise
         self.stage = "save"
-        has_rank = any(v.shape is not None for graph in legal.graphs for v in graph.values())
-        self._load_again(to_bytes(legal, target), has_rank)
+        self._load_again(to_bytes(legal, target))
         self.stage = "values"
         values = ""
         if original is not None:
@@ -150,15 +149,10 @@ class ModelRun:
         self.stage = "load of a saved invalid model"
         require(lambda: load_bytes(again, "again"), "a saved invalid model cannot be loaded")
 
-    def _load_again(self, data: bytes, has_rank: bool) -> None:
-        """Load the saved ``data``; if it ``has_rank``, verify it, and in 1 case of 4 save it again.
-
-        ``has_rank``: whether a value of the saved model has a rank.  If none has, all are read as scalars.
-        """
+    def _load_again(self, data: bytes) -> None:
+        """Load and verify the saved ``data``, and in 1 case of 4 save the model again."""
         self.stage = "reload"
         model = require(lambda: load_bytes(data, "again"), "a saved model cannot be loaded")
-        if not has_rank:
-            return
         require_valid(model)
         require(lambda: check_shapes(model), "wrong shapes in a saved model")
         self.stage = "save again"
@@ -170,7 +164,7 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; errors but UnsupportedError become AssertionErrors (``what``)."""
+    """Return the result of ``action``; raise AssertionError for an error other than UnsupportedError."""
     try:
         return action()
     except UnsupportedError:

@@ -90,7 +90,7 @@ def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
 
 
 def _add_reversed(seeds: Seeds, name: str, data: bytes) -> None:
-    """Add the model as a recipe in ONE's language, if that can express it."""
+    """Add the model as a recipe in ONE's language, if this language can express it."""
     with suppress(CirclekitError):
         fmt = load_bytes(data).format
         text = recipe_text(decode(memoryview(data), fmt), memoryview(data), fmt)

@@ -85,12 +85,12 @@ def is_rounding(verifier: Verifier, after: Model) -> bool:
 
 
 def set_random_seeds(model: Model) -> None:
-    """Give every random operator without a seed one, so that its results can be compared."""
+    """Give a seed to every random operator that has none, so that its results can be compared."""
     for number, op in enumerate(unseeded(model.graphs), 1):
         op.seed = number
 
 
 def _exceeds(arrays: list[Array], limit: float) -> bool:
-    """Return whether some float element is NaN or not smaller than ``limit`` in magnitude."""
+    """Return whether some float element is NaN, or at least ``limit`` in magnitude."""
     with np.errstate(all="ignore"):
         return any(bool((~(np.abs(a) < limit)).any()) for a in arrays if a.dtype.kind in "fc")

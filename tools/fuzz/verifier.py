@@ -38,7 +38,7 @@ def damaged_file(seeds: Seeds, rng: random.Random) -> tuple[bytes, list[str]]:
 
 
 def compare_verifiers(data: bytes) -> Outcome:
-    """Return which of decoder and LiteRT accept a file, as an outcome; a fault if LiteRT alone refuses it."""
+    """Return whether the decoder and LiteRT accept a file; it is a fault if only LiteRT refuses the file."""
     message, (is_accepted,) = decoder_message(data), accepted_files([data])
     if is_accepted:
         return Outcome(REFUSED, "by the decoder alone", message) if message else Outcome(SAVED, "by both")

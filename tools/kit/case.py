@@ -112,7 +112,7 @@ def _has_integer_data(types: Types) -> bool:
 def is_defined(op: Op) -> bool:
     """Return whether a file can hold ``op``, LiteRT's table has it, and its results are defined.
 
-    The first operand and result need scales if they may have them, and if ``op`` computes with the numbers.
+    If ``op`` computes with numbers, its first operand and result need scales where their dtypes have scales.
     """
     quantizable = [v for v in (*op.inputs[:1], *op.results[:1]) if v is not None and v.dtype in QUANTIZABLE]
     is_scaled = all(v.quantization is not None for v in quantizable)

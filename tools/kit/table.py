@@ -44,10 +44,11 @@ def rows_of(outcomes: Iterable[Done]) -> list[Row]:
 
 HEAD = """# Operators
 
-Written by `python -m tools.kit --cases {cases} --seed {seed} --table FILE`. A row is an operator on one
-kind of data (`q`: quantized, `qc`: per channel; `f32 x i8q`: float data, int8 weights), with the number of
-random models of that operator that LiteRT runs, and how many of them give the results of LiteRT's reference
-kernels: integers bit for bit, floats to 1e-5 of the largest magnitude, float16 to 1e-3.
+Written by `python -m tools.kit --cases {cases} --seed {seed} --table FILE`. A row is an operator on one kind
+of data (`q`: quantized, `qc`: per channel; `f32 x i8q`: float data, int8 weights). It counts the random
+models that LiteRT runs, and those with the results of LiteRT's reference kernels (SUM and
+LOCAL_RESPONSE_NORMALIZATION: optimized kernels): integers bit for bit, floats to 1e-5 of the largest
+magnitude, float16 to 1e-3.
 
 """
 

@@ -28,7 +28,7 @@ STEPS = (6, 10, 20, 40)
 """Numbers of steps that consecutive random graphs are made of."""
 
 Property = Callable[[Model, Sequence[Array], int, Counter[str]], Iterator[str]]
-"""A function of a model, inputs, a seed and counters: it yields what is wrong, counts what it examines."""
+"""A function of a model, inputs, a seed and counters; it yields what is wrong and counts what it examines."""
 
 PROPERTIES: dict[str, Property] = {"order": order.findings, "text": round_trip.findings}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``reorder_for_memory``, for the planners of both formats: the peak and the planned arena are never higher.
 
-On graphs of 2 to 12 pure operators, all orders are examined: the peak is the lowest one, unless the pass
-refuses because the arena would grow.  The outputs keep their values.
+On graphs of 2 to 12 pure operators, all orders are examined: the peak is the lowest one.  The exception: if
+the arena would grow, the pass refuses, and the peak stays.  The outputs keep their values.
 """
 
 from __future__ import annotations

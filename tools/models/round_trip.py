@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model that is printed and parsed stays the same model, also after O1.
 
-Three checks, before O1 and after it: the original and the parsed model are equal; the files written from them
-hold equal models; and these files have the same bytes if the original is written ``without_layout``.
+Three checks, before O1 and after it: the original and the parsed model are equal; the files written from both
+hold equal models; if the original is written ``without_layout``, both files have the same bytes.
 In both models, the same passes of O1 make the same number of changes.
 """
 

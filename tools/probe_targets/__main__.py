@@ -100,8 +100,8 @@ def new_table(name: str) -> dict[str, Any]:
 def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
     """Replace the entry of an operator in ``table``, in the part of the delegate if there is one.
 
-    Forms of the ``old`` table with a source of their own are kept, and so are further keys of its entry,
-    such as ``ignores``: no model reveals them.  ``found``: what was measured; None: the entry is removed.
+    ``found``: what was measured; None: remove the entry.  What no model reveals is kept from the ``old``
+    table: forms with a source of their own, and further keys of the entry, such as ``ignores``.
     """
     part = "delegated" if "delegated" in table else "operators"
     entry = old.get(part, {}).get(code, {"forms": {}})

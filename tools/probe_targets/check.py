@@ -25,9 +25,9 @@ CHECK_SEED = 1 << 20
 """Makes the models differ from those that tables are made from."""
 
 LUCK_SAMPLES, LEAST_FAILURES = 24, 1 / 12
-"""If the table refuses a model that runs, LUCK_SAMPLES more models are run that it refuses for the same
-reason.  If at least the part LEAST_FAILURES of them fails, the first model ran by luck: it has zeros, or
-dimensions of 1."""
+"""If the table refuses a model that runs, LUCK_SAMPLES more models are run which the table refuses for the
+same reason.  If at least the part LEAST_FAILURES of them fails, the first model ran by luck, for example
+because it has zeros, or dimensions of 1."""
 
 
 class Drawn(NamedTuple):
@@ -107,7 +107,7 @@ def _is_luck(name: str, drawn: Drawn, refusal: str, random: np.random.Generator)
 
 
 def _cause(refusal: str | None) -> str:
-    """Return a refusal without what was found in the model, so that equal causes have equal texts."""
+    """Return a refusal without its end ``, got ...``, so that equal causes have equal texts; "" for None."""
     return (refusal or "").partition(", got")[0]
 
 

@@ -26,39 +26,40 @@ from circlekit.targets.operator_properties import (
 from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
-"""For each harmed model that breaks a constraint, at most this many models may break it and run, by luck.
-For example, a runtime that ignores an activation gives the right values where there is nothing to clip."""
+"""Some models break a constraint and run, by luck.  For example, a runtime that ignores an activation gives
+the right values where there is nothing to clip.  A constraint is kept only if, for each harmed model that
+breaks it, at most this many models break it by luck."""
 
 LUCK_OF = {"row_multiple": 4.0}
-"""LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs, because it reads only
-rows that begin at the beginning of a byte."""
+"""LUCK of some kinds of constraints.  A model that breaks ``row_multiple`` often runs: all rows that it reads
+may begin at the beginning of a byte."""
 
 LUCK_COST = 1.0
-"""The constraint that explains the most failures is chosen; each model that runs although it breaks the
-constraint counts as this many failures less."""
+"""The constraint that explains the most failures is chosen.  Each model that breaks it by luck counts as this
+many failures less."""
 
 HIGHEST_RANK = 8
 """The highest rank of samples, and of operands in LiteRT."""
 
 FIXED_SCALE_SAMPLES = 4
-"""If this many models run, all with the same scale of a result, this scale counts as the only one."""
+"""If at least this many models run, all with the same scale of a result, only this scale is allowed."""
 
 BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""
 
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
-"""Kinds of constraints.  OF_OPERANDS say nothing about a form without the named operands, and OF_SCALES say
-nothing about a form whose named operands have no scales."""
+"""Kinds of constraints on named operands.  OF_OPERANDS say nothing about a form without these operands, and
+OF_SCALES say nothing about a form in which these operands have no scales."""
 
 NOT_LEARNED = ("source", "known")
 """Entries of a form that do not constrain single models."""
 
 Constraints = dict[str, Any]
-"""{kind: content}, see ``targets.constraints``.  A single one has one kind, about one name, pair or list."""
+"""{kind: content}, see ``targets.constraints``.  A single one: one kind, about one name, pair or list."""
 
 
 class Observation(NamedTuple):
-    """A model of an operator.  ``harms``: the runtime takes it, but then crashes, fails or errs in values."""
+    """A model of an operator.  ``harms``: the runtime takes it, but crashes, fails or gives wrong values."""
 
     op: Op
     runs: bool
@@ -84,10 +85,10 @@ def learn(
     published: Iterable[Constraints] = (),
     suspects: Iterable[Constraints] = (),
 ) -> Constraints:
-    """Return few constraints that explain the failures; models that run break them only by luck.
+    """Return few constraints that explain the failures; {} if no model runs.  See LUCK.
 
     ``published``: known constraints, tried first; they are kept unless models that run contradict them.
-    Constraints on the values of attributes are always kept: a runtime may ignore an attribute where that
+    Published ones on the values of attributes are always kept: a runtime may ignore an attribute where that
     changes no number.  ``suspects``: constraints that are tried last.
     """
     passed = [o.op for o in observed if o.runs]
@@ -135,7 +136,7 @@ def parts_of(constraints: Constraints) -> Iterator[Constraints]:
 
 
 def _applies(constraint: Constraints, passed: Sequence[Op]) -> bool:
-    """Return whether an operator has the operand that ``constraint`` is about, with scales for OF_SCALES."""
+    """Return whether some operator has what OF_OPERANDS and OF_SCALES name; True for other constraints."""
     ((kind, content),) = constraint.items()
     if kind not in (*OF_OPERANDS, *OF_SCALES):
         return True
@@ -239,9 +240,9 @@ def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield the values of enumerations and booleans that a model in ``passed`` has or no model has; defaults.
+    """Yield the allowed values of each enumeration and boolean: the models with other values mostly fail.
 
-    The default of a number is yielded if models run with no other number.
+    A value that no model has is allowed.  For a number, yield its default if no other number is allowed.
     """
     for item in passed[0].attributes:
         if isinstance(item.default, DType) or item.is_graph or not isinstance(item.default, Named | int):

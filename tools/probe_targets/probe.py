@@ -53,23 +53,23 @@ FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
 If no sample runs, the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
-"""Samples with numbers up to SAMPLES are drawn in each form that runs.  Those up to MORE_SAMPLES are drawn in
-a few forms (see SPREAD), and in all of them if a result contradicts the constraints so far."""
+"""Samples with numbers up to SAMPLES are drawn in each form that runs, further ones, up to MORE_SAMPLES, in a
+few forms (see SPREAD).  If a result contradicts the constraints so far, its sample is drawn in all forms."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
-"""For each constraint, up to ALONE samples are run that break it and no other constraint.  They are searched
-among the samples with numbers up to OUTSIDE_SAMPLES."""
+"""For each constraint, up to ALONE samples are run that break this constraint and no other.  They are
+searched among the samples with numbers up to OUTSIDE_SAMPLES."""
 
 SPREAD, STEP = 3, len(RANKS)
 """After SAMPLES, each sample is drawn in SPREAD forms; after every STEP samples, constraints are learned
 again if a result contradicts them."""
 
 LEAST_RUNNING = 0.2
-"""A form counts only if at least this part of its models runs.  In a form that the runtime lacks, a model may
-run by luck, for example with a single element."""
+"""A form counts only if at least this part of its models runs.  Even if the runtime lacks the form, a model
+may run by luck, for example with a single element."""
 
 LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
-"""A form counts only if, of the models that satisfy its constraints, at most the part LARGEST_HARM is harmed
+"""A form counts only if few models that satisfy its constraints fail: at most the part LARGEST_HARM is harmed
 (see ``Observation``), and at most the part LARGEST_REFUSED does not run."""
 
 HIGHEST_VERSION = 20
@@ -77,7 +77,7 @@ HIGHEST_VERSION = 20
 
 FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
 """The first two are parts of the largest magnitude, the third one is a number of steps of a quantized result.
-``HYBRID``: for products of integer weights with floats, which some runtimes quantize in each run."""
+HYBRID_TOLERANCE: for float data and integer weights; some runtimes quantize the data in each run."""
 
 
 class Measured(NamedTuple):
@@ -154,7 +154,7 @@ class _Probe:
         return self.result()
 
     def try_outside(self, running: Sequence[Types]) -> None:
-        """For each constraint, run more samples that break it alone if there are few so far; learn again."""
+        """Run more samples that break one constraint alone, up to ALONE for each constraint; learn again."""
         found = Counter[tuple[str, str]]()
         for text, form in self.forms.items():
             found.update(
@@ -224,9 +224,9 @@ class _Probe:
                 form.constraints = learn(form.observed, self.published, self.suspects)
 
     def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
-        """Return the names of the operands that are not constant, if most models with unknown shapes fail.
+        """If most models with unknown shapes fail, return the names of their operands that are not constant.
 
-        Return [] otherwise.  The runtime is told the sizes of the inputs before it prepares the model.
+        Else return [].  The runtime is told the sizes of the inputs before it prepares the model.
         """
         sized, names = self.runtime.sized_dtypes, dict[str, None]()
         samples: list[Sample] = []
@@ -290,7 +290,7 @@ def content_of(graph: Graph, format: str) -> bytes:
 def judged(runtime: Runtime, sample: Sample, ran: Ran) -> str | None:
     """Return why the runtime does not run a sample, "" if it does, None if the model is invalid.
 
-    The results must equal our interpreter's results, if it has a kernel.  A form that our kernel refuses
+    If our interpreter has a kernel, the results must be close to our results.  A form that our kernel refuses
     counts as not run: LiteRT misreads most such forms.
     """
     ours = run_here(runtime.format, sample)

@@ -77,7 +77,8 @@ class Runtime(NamedTuple):
 def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
     """Yield the result of each job, also of those that end the process.
 
-    If a process ends, its last job is run again, unless it was the first: an earlier job may be the cause.
+    If a process ends at its first job, this job is the cause.  At a later job, an earlier one may be the
+    cause: the job is run again, as the first of a new process.
     """
     runtime.prepare()
     done = 0

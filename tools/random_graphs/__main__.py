@@ -5,8 +5,8 @@ python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_g
 python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
 python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--show 7000123]
-    (another check: if LiteRT runs a model, it must also run what the passes make of it.
-    Models with odd seeds have other dtypes than float32.)
+    (another check: if LiteRT runs a model, it must also run what the passes make of the model.
+    With odd seeds, models have other dtypes than float32.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Examination = partial[Result]
 """A function of a seed and ``tell``, which is called with the name of each step."""
 
 SEEDS_PER_RUN = 1_000_003
-"""The first seed of a run is its ``--seed`` times this number, so that two runs share no seed."""
+"""The first seed of a run is its ``--seed`` times this number, so runs with two ``--seed`` share no seed."""
 
 REDUCED_PER_KIND = 2
 """The number of findings of one kind that are reduced; further ones are only counted."""
@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--moving", action="store_true", help="models that mainly move data")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=list(PASSES), metavar="PASS")
-    parser.add_argument("--hashes", type=int, default=50, help="repeat one graph in HASHES with other hashes")
+    parser.add_argument("--hashes", type=int, default=50, help="rerun one graph in HASHES with other hashes")
     parser.add_argument("--show", type=int, metavar="SEED", help="one graph as text, with its findings")
     parser.add_argument("--checksums", type=int, nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--litert", action="store_true", help="run the results in LiteRT, and nothing else")

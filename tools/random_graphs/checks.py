@@ -32,7 +32,7 @@ from circlekit.testing.model_builder import UNKNOWN_SIZE, example
 from tools.random_graphs.rounding import allowed_deviations
 
 NOT_IDEMPOTENT = frozenset({"convert_nchw_to_nhwc"})
-"""Passes that may change a model again, in a second run or after other passes removed their transposes."""
+"""Passes that may change a model again: in a second run, or after other passes removed their transposes."""
 
 FORMATS = ("circle", "tflite")
 
@@ -203,7 +203,7 @@ class Original:
                 raise Fault("values", f"%{value.name} is {_brief(a)}, was {_brief(b)}")
 
     def check_files(self, model: Model, folder: Path) -> None:
-        """Require that a file of each format holds the same model, and the same bytes if written again."""
+        """Require that files of each format hold the same model, and have the same bytes when saved again."""
         for format in self.formats:
             path, second = folder / f"model.{format}", folder / f"again.{format}"
             with faults_of("files"):

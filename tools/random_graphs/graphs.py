@@ -32,7 +32,7 @@ from circlekit.testing.random_operators import random_operator
 from tools.random_graphs import splice
 
 Part = Callable[[ModelBuilder], object]
-"""A function that appends operators to the graph under construction, or raises an error if it cannot."""
+"""A function that appends operators to the graph under construction; it raises an error if none fits."""
 
 UNKNOWN_CUSTOM_CODE = "circlekit.random_graphs.AddOne"
 """A custom operator that no pass knows."""
@@ -175,7 +175,7 @@ def _sub_graph(m: ModelBuilder, x: Value, name: str) -> Graph:
 
 
 def hidden_operand(m: ModelBuilder) -> None:
-    """Append a slice of a value that no later operator will use, so that the slice may move up."""
+    """Append a slice of a value; no later operator gets this value, so the slice may move up."""
     y = random_operator(m, REGISTRY[("SLICE", "STRIDED_SLICE", "GATHER")[m.below(3)]])
     m.pool = [v for v in m.pool if y.producer is None or v not in y.producer.inputs]
 

@@ -37,8 +37,8 @@ def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
     Return None if the original cannot be judged: its values are not defined, LiteRT does not run it, or the
-    same file gives other values in a second run.  If the original has NaN, values do not count.  Other values
-    count only if the reference kernels have them, too, and our interpreter does not explain them by rounding.
+    same file gives other values in a second run.  Other values do not count if the original has NaN, if the
+    reference kernels give equal values, or if our interpreter shows that only the rounding differs.
     """
     if undefined(original.model) is not None:
         return None
@@ -95,9 +95,9 @@ def _is_equal_in_reference(original: Original, originals: Sequence[bytes], conte
 def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wanted: Sequence[Array]) -> bool:
     """Return whether our interpreter shows that LiteRT's optimized kernels only round differently.
 
-    That is so if our interpreter gives LiteRT's values for both models with optimized kernels, and equal
-    values for both with reference kernels, of which it has more than LiteRT.  For example, LiteRT's optimized
-    MEAN over height and width does not round as its MEAN over other axes.
+    With optimized kernels, our interpreter must give LiteRT's values for both models; with reference kernels,
+    of which it has more than LiteRT, equal values for both.  For example, LiteRT's optimized MEAN over height
+    and width does not round as its MEAN over other axes.
     """
     inputs, models = original.inputs[0], (original.model, load_bytes(content))
     try:

@@ -81,8 +81,8 @@ def _with_float16_constants(graph: Graph) -> int:
 class _Retyping:
     """Makes a graph like ``old`` in which operators have ``dtype``; graphs that operators call stay.
 
-    ``arrays``: the data of each value of the old graph.  ``made``: the values of the new graph; the key is
-    the value of the old graph that it stands for, and whether it has the new dtype.
+    ``arrays``: the data of each value of the old graph.  ``made``: the values of the new graph.  A key is
+    (the value of the old graph, whether the value in the new graph has the new dtype).
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _Retyping:
         return value.dtype is f32 and value.quantization is None and not value.is_variable
 
     def _typed(self, op: Op) -> Op:
-        """Append the operator on operands of the new dtype; raise Rejected if a float one cannot have it."""
+        """Append the operator on operands of the new dtype; raise Rejected if one of them cannot have it."""
         operands: list[Value | None] = []
         for index, value in enumerate(op.inputs):
             dtypes = op.operands[min(index, len(op.operands) - 1)].dtypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that LiteRT, if it runs a model, runs the results of O1 and of every pass, with equal values.
+"""If LiteRT runs a model, check that it also runs the results of O1 and of every pass, with equal values.
 
 Models are random graphs, as they are and with other dtypes; the target of the passes is litert.
 """
@@ -59,7 +59,7 @@ def examine_in_litert(seed: int, tell: Tell = lambda _: None, passes: Sequence[s
 def check_target(
     seed: int, model: Model, inputs: Sequence[Array], passes: Sequence[str], tell: Tell = lambda _: None
 ) -> Result:
-    """Check O1 and ``passes`` on ``model``; find nothing unless the interpreter and LiteRT run ``model``."""
+    """Check O1 and ``passes``; find nothing if our interpreter or LiteRT does not run ``model`` itself."""
     found = Result(seed, count_ops(model))
     try:
         original = Original(model, inputs)
@@ -81,7 +81,7 @@ def check_target(
 def _files(
     model: Model, passes: Sequence[str], raised: list[tuple[str, str]], tell: Tell
 ) -> Iterator[PassFile]:
-    """Yield the file after no pass, and those after O1 and each of ``passes`` that change something.
+    """Yield the file after no pass, and the file after O1 and each of ``passes`` that changes something.
 
     Passes that change the interface are left out.  If a pass raises, add (its name, the error) to ``raised``.
     """

@@ -27,8 +27,8 @@ RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
 """Ranks of the data of consecutive samples."""
 
 RECIPE_EVERY, EMPTY_EVERY = 7, 23
-"""One sample in RECIPE_EVERY comes from a recipe; one in EMPTY_EVERY may have dimensions of 0.  Both numbers
-share no factor with the number of ``RANKS``, so that every rank is drawn."""
+"""One sample in RECIPE_EVERY comes from a recipe; one in EMPTY_EVERY may have dimensions of 0.  Neither
+number has a common factor with the number of ``RANKS``, so samples of both kinds have every rank."""
 
 ATTEMPTS = 2 * len(RANKS)
 """The largest number of models drawn in search of one that fits: first of the wanted rank, then of others."""
@@ -57,9 +57,9 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator, drawn or of a recipe, and {operand: elements} of its index operands.
+    """Return (operator, {operand: elements}), or None if no operator fits; ``number``: of the sample.
 
-    Of a recipe: of all integer operands.  ``number``: of the sample.  Return None if no operator fits.
+    A drawn operator has the elements of its index operands, an operator of a recipe of all integer operands.
     """
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
@@ -69,7 +69,7 @@ def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] 
 
 @cache
 def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return a random operator, if possible on data of the rank for ``number``; None if none fits."""
+    """Return a random operator, if possible on data of the rank of sample ``number``; None if none fits."""
     cls = REGISTRY[code]
     data = [spec for spec in cls.operands if not is_parameter(spec)] or list(cls.operands)
     usual = f32 if f32 in (data[0].dtypes or (f32,)) else data[0].dtypes[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw samples: an operator on operands of given dtypes, with elements and quantization that fit it.
 
-Elements are positive and small where the question is whether a runtime has the form (tools.probe_targets),
-and of all magnitudes where the question is how a kernel rounds (tools.kit).
+tools.probe_targets asks whether a runtime has the form: then elements are small and mostly positive.
+tools.kit asks how a kernel rounds: then they are of all magnitudes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
 
 LARGE_FACTOR = 300
-"""Integer biases and int16 slopes are multiples of this, so that reading them as another dtype shows."""
+"""Integer biases and int16 slopes are multiples of this: read as another dtype, they give other values."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
 """Operators that add products and fuse no activation: the order of additions decides on infinities."""
@@ -82,10 +82,10 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 
 @cache
 def takes_negatives(code: str) -> bool:
-    """Return whether samples of an operator have negative numbers, even if it fuses no activation.
+    """Return whether samples of an operator have negative numbers even if it has no fused activation.
 
-    Samples of operators with slopes do, and samples of elementwise functions of one operand that are finite
-    for negative numbers.
+    This is so for operators with slopes, and for elementwise functions of one operand that are finite for
+    negative numbers.
     """
     cls = REGISTRY[code]
     if _rule(cls).slopes:
@@ -103,8 +103,8 @@ def takes_negatives(code: str) -> bool:
 class _Typing:
     """Makes a sample with other ``types`` from a drawn ``op``, whose operands hold ``arrays``.
 
-    ``plain``: whether to use constants where they are usual, no fused activation, and the same quantization
-    wherever possible, so that even a form with many constraints runs now and then.
+    ``plain``: satisfy many constraints, so that each form runs now and then: constants where they are usual,
+    no fused activation, the same quantization wherever possible.
     """
 
     op: Op
@@ -165,7 +165,7 @@ class _Typing:
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
-        """Return the shape of an operand; None if the drawn operator lacks it (``old``) and it is no bias."""
+        """Return the shape of ``old``; if it is None, that of a bias, or None for another operand."""
         if old is not None:
             return old.static_shape
         return (self.op.results[0].static_shape[-1],) if spec.name == "bias" else None
@@ -196,7 +196,7 @@ class _Typing:
     def _elements(
         self, spec: Operand, dtype: DType, shape: tuple[int, ...], quantization: Quantization | None
     ) -> Array:
-        """Return numbers for which every function is defined, larger ones if an activation may be fused."""
+        """Return numbers for which the operator is defined, larger ones if an activation may be fused."""
         is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
         most = 7 if quantization is None or dtype is DType.INT4 else 60
         array: Array = self.rng.uniform(0.1, 4 if has_activation(type(self.op)) else 0.9, shape)
@@ -282,7 +282,7 @@ class _Typing:
         return float(np.prod(shape)) / channels / (50 if dtype is not DType.INT16 else 50 * 128)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes; booleans, floats and enumerations are often drawn again, dtypes replaced."""
+        """Return attributes: booleans, floats and enumerations often drawn again, dtypes from ``types``."""
         cls = type(self.op)
         given: dict[str, Any] = dict(self.op.attribute_values)
         for item in cls.attributes:
@@ -360,7 +360,7 @@ class _WideTyping(_Typing):
     def _range(self, index: int) -> tuple[float, float]:
         """Return the range of a result for the real numbers of the operands, before a fused activation.
 
-        Scales of results are chosen for this range: if they were much smaller than those of the operands,
+        Scales of results are chosen for this range.  If a result had a much smaller scale than the operands,
         LiteRT might shift by more than 31 bits.
         """
         twins: list[Value | None] = []

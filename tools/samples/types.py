@@ -44,8 +44,8 @@ class Types(NamedTuple):
 def all_types(cls: type[Op]) -> Iterator[Types]:
     """Yield every combination of types; operands with the same declared dtypes have the same dtype.
 
-    Filters, operands such as gamma, and optional ones have dtypes of their own.  The dtype of data and that
-    of indices may differ even if their declared dtypes are the same.
+    Filters, operands such as gamma, and optional ones have dtypes of their own.  Data and indices may have
+    different dtypes even if their declared dtypes are the same.
     """
     groups: dict[Any, list[DType | None]] = {}
     keys = []
