@@ -62,14 +62,15 @@ class LastWideVector(Decoder):
         return start, count
 
 
-def test_unaligned_vector_of_8_byte_numbers() -> None:
+def test_a_vector_of_8_byte_numbers_may_be_unaligned() -> None:
     data = full_model("tflite", random.Random(0))
     decoder = LastWideVector(memoryview(data), "tflite", "full")
     decoder.root()
     at, start, count = decoder.found
-    for gap, message in ((0, "N-byte elements at byte N are not aligned"), (4, "")):
+    for gap in (0, 4):
         # a copy of the vector at a multiple of 8, plus gap; its numbers begin 4 bytes later, after the count
         out = bytearray(data) + bytes(-len(data) % 8 + gap)
         struct.pack_into("<I", out, at, len(out) - at)
         out += data[start - 4 : start + 8 * count]
-        assert decoder_message(bytes(out)) == message
+        assert decoder_message(bytes(out)) == ""
+        assert accepted_files([bytes(out)]) == [True]

@@ -112,9 +112,7 @@ def test_sizes_of_a_vtable_and_its_table(length: int, size: int, at: int, fits: 
         (100, SIZE - 103, 1, "end beyond the file"),
         (100, -1, 8, "end beyond the file"),
         (100, 1, 8, None),
-        (104, 1, 8, "8-byte elements at byte 108 are not aligned"),
-        (104, 0, 8, None),
-        (104, 1, 4, None),
+        (104, 1, 8, None),
     ],
 )
 def test_where_a_vector_may_be(at: int, count: int, size: int, error: str | None) -> None:

@@ -161,6 +161,16 @@ def test_wide_numbers_are_aligned(count: int) -> None:
     assert [buffer["size"] for buffer in again(tree)["buffers"]] == [1 << 40, 5]
 
 
+@pytest.mark.parametrize("count", range(9))
+def test_vectors_of_wide_numbers_are_aligned(count: int) -> None:
+    tree: Tree = {
+        "subgraphs": [{"name": "x" * count, "tensors": [{"quantization": {"zero_point": [7, -1]}}]}]
+    }
+    numbers = again(tree)["subgraphs"][0]["tensors"][0]["quantization"]["zero_point"]
+    assert numbers.tolist() == [7, -1]
+    assert numbers.flags.aligned
+
+
 @pytest.mark.parametrize("is_far", [False, True])
 def test_constants_of_files_from_the_limit_on_are_external(is_far: bool) -> None:
     tree = {"buffers": [{}, {"data": np.zeros(100, np.uint8)}]}
