@@ -13,6 +13,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.numerics.output_stage import Kernels, following
 from tests.ops.litert import const, var
@@ -235,6 +236,22 @@ def test_transpose_conv_of_no_rows() -> None:
     x = np.zeros((1, 0, 4, 2), np.float32)
     op = TransposeConv(const(shape), const(filter), Value("", f32, x.shape), stride_h=2, stride_w=2)
     check_fast(op, shape, filter, x)
+
+
+def test_dequantized_weights_are_computed_like_constants() -> None:
+    """The filter and the bias are float16 constants that DEQUANTIZE converts."""
+    rng = generator("dequantized weights")
+    x, w, b = normal(rng, 1, 9, 9, 8), normal(rng, 16, 3, 3, 8), normal(rng, 16)
+    stored = [const(array, np.float16) for array in (w, b)]
+    plain = prepare(Conv2D(var(x), *(const(value.array(), np.float32) for value in stored)))
+    converted = [Dequantize(value).output for value in stored]
+    kernel = prepare(Conv2D(var(x), *converted))
+    assert plain is not None
+    assert kernel is not None
+    arrays = [value.array().astype(np.float32) for value in stored]
+    np.testing.assert_array_equal(kernel(x, *arrays), plain(x, *arrays))
+    source = Value("s", DType.FLOAT16, (16, 3, 3, 8))
+    assert prepare(Conv2D(var(x), Dequantize(source).output, converted[1])) is None
 
 
 def test_left_to_the_plain_kernel() -> None:

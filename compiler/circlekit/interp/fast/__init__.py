@@ -14,8 +14,10 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
+from circlekit.interp.operand_arrays import with_operands
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
@@ -28,7 +30,9 @@ def prepare(op: Op) -> FastKernel | None:
     """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
 
     There are fast paths for elementwise operators on integers of few bits (see ``has_table``), and for most
-    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``).
+    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``).  The result of a
+    DEQUANTIZE of a constant counts as constant, so that a model with float16 weights runs like one with the
+    same weights as float32.
     """
     if has_table(op):
         return ElementwiseTable(op)
@@ -38,12 +42,25 @@ def prepare(op: Op) -> FastKernel | None:
     shapes = [values[name].shape for name in ("input", "filter") if name in values]
     if [len(shape or ()) for shape in shapes] != [4, 4]:
         return None
-    if any(values[name].data is None for name in ("filter", "bias") if name in values):
-        return None
     try:
-        return _convolution(op)
+        op = _with_dequantized_weights(op)
+        is_constant = op.filter.is_const and (op.bias is None or op.bias.is_const)
+        return _convolution(op) if is_constant else None
     except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
         return None
+
+
+def _with_dequantized_weights(op: ConvolutionLayer) -> ConvolutionLayer:
+    """Return a copy of ``op`` in which weights that a DEQUANTIZE makes from a constant are constants."""
+
+    def dequantized(value: Value | None) -> Array | None:
+        producer = None if value is None else value.producer
+        if not isinstance(producer, Dequantize) or not producer.input.is_const:
+            return None
+        return np.asarray(producer.kernel(constant_elements(producer.input)))
+
+    arrays = [dequantized(v) if v in (op.filter, op.bias) else None for v in op.inputs]
+    return with_operands(op, arrays, constant=True)
 
 
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
