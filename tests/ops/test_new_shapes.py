@@ -215,6 +215,8 @@ def test_a_strided_slice_with_other_axes_is_left(attributes: str) -> None:
         ([2, -1], (2, 3, 2), (4, 3, 2), False, [4, 6]),  # a change of axis 0 moves to axis 0
         ([2, -1], (2, 3, 2), (4, 3, 4), False, None),
         ([2, -1], (2, 3, 2), (None, 3, 2), False, [-1, 6]),
+        # a shape that fits stays, although [12, 2] would follow the changes
+        ([6, 4], (2, 3, 4), (4, 3, 2), False, None),
         # [2,6] might fit an unknown number of elements, but is not kept
         ([2, 6], (2, 3, 2), (2, None, 2), False, [2, -1]),
     ],

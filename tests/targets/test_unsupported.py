@@ -35,6 +35,12 @@ def test_places_are_named() -> None:
     assert find_unsupported(NET, toy("ABS", "ADD", "CAST", "NEG")) == []
 
 
+def test_findings_about_operators_are_told_from_those_about_inputs_and_outputs() -> None:
+    found = find_unsupported(NET, replace(toy("ABS", "ADD", "CAST"), input_dtypes=frozenset({"f32", "i8"})))
+    assert [finding.is_operator for finding in found] == [True, False]
+    assert not replace(found[0], is_output=True).is_operator
+
+
 def test_the_place_of_an_operator_without_results_ends_with_its_kind() -> None:
     text = 'graph main(%x: f32[4]) -> %x { Opaque(%x) {code: "CUSTOM", custom_code: "FlexAssert"} }'
     (found,) = find_unsupported(circlekit.parse(text), toy("ABS"))

@@ -138,8 +138,9 @@ def test_svdf(kind: str, version: int, rank: int, has_bias: bool) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize("scale", [0.005, 0.1])
+@pytest.mark.parametrize("scale", [0.0005, 0.005, 0.1])
 def test_integer_svdf(rank: int, scale: float) -> None:
+    """With the smallest scale, the memory saturates at both limits of int16."""
     rng = np.random.default_rng(5)
     filters, memory = 6, 4
     feature = const(rng.integers(-127, 128, (filters, 5)), np.int8)

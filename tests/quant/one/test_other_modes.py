@@ -45,7 +45,7 @@ def test_rounded_weights_give_the_integers_that_they_stand_for() -> None:
 
 def test_parameters_are_forced_and_copied_by_name() -> None:
     model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
-    force_parameters(model, [("x", 2.3, 33), ("y", 0.5, 255)])
+    force_parameters(model, [("x", 2.3, 33), ("y", 0.5, 255), ("y", 0.5, 0)])
     copy_parameters(model, [("x", "y")])
     for name in "xy":
         assert value_of(model, name).quantization.scale.tolist() == [np.float32(2.3)]  # type: ignore[union-attr]

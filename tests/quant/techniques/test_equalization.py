@@ -101,7 +101,13 @@ def test_factors_pass_through_operators(middle: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "middle", ["%m = Mul(%s, %s)", "%m = Tanh(%s)", "%m = Add(%s, %s) {act: RELU_N1_TO_1}"]
+    "middle",
+    [
+        "%m = Mul(%s, %s)",
+        "%m = Tanh(%s)",
+        "%m = Add(%s, %s) {act: RELU_N1_TO_1}",
+        "%k = const f32[4] gaussian(0, 1)\n%a = Add(%s, %k)\n%m = Add(%a, %k)",  # %k has two readers
+    ],
 )
 def test_operators_that_are_not_linear_keep_factors_of_1(middle: str) -> None:
     assert equalize(net(middle, "FullyConnected(%x, %v)"), {"m": RANGES, "s": RANGES}) == []
