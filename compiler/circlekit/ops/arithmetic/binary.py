@@ -23,6 +23,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
+from circlekit.ops.arithmetic.optimized_add import with_vector_sums
 from circlekit.ops.checks import common_shape, reject_quantized, require_numpy_kind
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
@@ -48,14 +49,11 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
     """Return both operands as int32 in units of unit / 2^``bits``, and the number ``unit``.
 
-    ``x``, ``y``: the elements of the operands of ``op``.  ``unit`` is twice the larger of their scales.  The
-    int32 arrays are contiguous.
+    ``x``, ``y``: the elements of the operands of ``op``.  ``unit`` is twice the larger of their scales.
     """
     unit = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
-        rescaled(centered(a, v).astype(np.int64) << bits, float(scale_of(v)) / unit).astype(
-            np.int32, order="C"
-        )
+        rescaled(centered(a, v).astype(np.int64) << bits, float(scale_of(v)) / unit).astype(np.int32)
         for a, v in ((x, op.lhs), (y, op.rhs))
     )
     return first, second, unit
@@ -93,15 +91,14 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
             return clamp_to_dtype(first + self.sign * second, self.output, self.act)
         bits = 15 if x.dtype == np.int16 else 20
         first, second, unit = in_one_scale(self, x, y, bits)
-        if bits == 15 and self.sign == 1 and x.shape == y.shape and follows_optimized_kernels():
-            # in whole groups of 16 elements, the optimized kernel of ADD rounds a rescaled operand only once.
-            # ``steps`` is contiguous, so its reshape is a view
-            whole = x.size // 16 * 16
-            for steps, a, v in ((first, x, self.lhs), (second, y, self.rhs)):
-                factor = float(scale_of(v)) / unit * (1 << bits)
-                steps.reshape(-1)[:whole] = rescaled(centered(a.reshape(-1)[:whole], v), factor)
+        sums = first + self.sign * second
+        if self.sign == 1 and follows_optimized_kernels():
+            lhs, rhs = (
+                (centered(a, v), float(scale_of(v)) / unit) for a, v in ((x, self.lhs), (y, self.rhs))
+            )
+            sums = with_vector_sums(sums, lhs, rhs, bits, x.dtype)
         to_output = unit / ((1 << bits) * float(scale_of(self.output)))
-        return clamp_to_dtype(rescaled(first + self.sign * second, to_output), self.output, self.act)
+        return clamp_to_dtype(rescaled(sums, to_output), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
         """Return the right shift of each operand if int16 data are added by shifts; else None.

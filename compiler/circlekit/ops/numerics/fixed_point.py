@@ -118,7 +118,7 @@ def multiply_by_quantized_multiplier(x: Array, multiplier: QuantizedMultiplier) 
     With a positive shift, x * 2^shift wraps around modulo 2^32.  ``rescaled`` and the function for the
     optimized kernels do the same.
     """
-    out, right_shift = _product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
+    out, right_shift = product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
     return rounding_divide_by_pot(out, right_shift) if right_shift.any() else out
 
 
@@ -129,11 +129,11 @@ def rescaled(x: Array, real: ArrayLike) -> Ints:
 
 def multiply_by_quantized_multiplier_half_up(x: Array, multiplier: QuantizedMultiplier) -> Ints:
     """Return int32 numbers ``x`` times ``multiplier``, rounded twice as in LiteRT's optimized kernels."""
-    out, right_shift = _product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
+    out, right_shift = product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
     return np.asarray((out + ((np.int64(1) << right_shift) >> 1)) >> right_shift)
 
 
-def _product_before_right_shift(x: Array, multiplier: QuantizedMultiplier) -> Ints:
+def product_before_right_shift(x: Array, multiplier: QuantizedMultiplier) -> Ints:
     """Return x * 2^max(shift, 0) * mantissa / 2^31, rounded with a half up.
 
     x * 2^max(shift, 0) wraps around modulo 2^32.
