@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form.
+"""circledump and tfldump: print a whole model file as ONE's commands do, or in the text form.
 
 A ``Tree`` is a decoded table of the file: {field: value}, without the fields that the file omits.  A union,
 such as the options of an operator, holds one of several tables; its tree has the name of the table under the

@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
     report = optimize(model, arguments.after, explain=explained, format=format, target=target)
     operators = explain_op(model, arguments.op, format, target=target) if arguments.op else []
     if arguments.op and not operators:
-        print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
+        print(f"there is no operator {arguments.op} to explain", file=sys.stderr)
     if arguments.json:
         explanations = operators if arguments.op else report.explanations
         print(json_text([explanation.document() for explanation in explanations]))

@@ -66,7 +66,7 @@ class Judgement:
 
     @property
     def sqnr(self) -> float | None:
-        """The lowest SQNR of an output, in dB; None if the float model gives only zeros in all outputs."""
+        """The lowest SQNR of an output, in dB; None if no output has one (see ``ErrorMetrics.sqnr``)."""
         numbers = [m.sqnr for m in self.outputs.values() if m.sqnr is not None]
         return min(numbers, default=None)
 
