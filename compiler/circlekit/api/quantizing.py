@@ -111,17 +111,19 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Neither is needed for schemes with float activations, or for a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  A tensor that such an operator rounds gets the scale
-    of this operator, if int8 or int16 can store the rounded numbers.  So it keeps these numbers.  Without
-    samples and calibration, operators stay float if a tensor of theirs has no range.
+    in place of samples.  Neither is needed for schemes with float activations.  Except for the schemes of
+    ONE, neither is needed for a model with operators that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): a
+    tensor that such an operator rounds gets the scale of this operator, if int8 or int16 can store the
+    rounded numbers.  So it keeps these numbers.  Without samples and calibration, an operator of such a model
+    gets ``Scheme.fallback`` or stays float if one of its tensors has no range.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
     pattern is the name of a result, the text ``re:`` followed by a regular expression, or a code such as
     ``CONV_2D``.  If several patterns select an operator, the last pattern counts.
-    ``only``: patterns of the operators to quantize; the others stay float.
+    ``only``: patterns of the operators that get ``scheme``; the others stay float, unless ``operators``
+    selects them.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
     ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: the pipeline, or the names of the passes, that run on the float model first.

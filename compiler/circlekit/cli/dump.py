@@ -69,12 +69,12 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("file", type=input_file, help="the file to print; - is the standard input")
     parser.add_switch(
         "--text",
-        help="print the text form, which every command reads as a model; it is complete: large constants are"
-        " in it as base64",
+        help="print the text form, which circlekit can read in place of a model file; it is complete: large"
+        " constants are in it as base64",
     )
     parser.add_switch(
         "--shorten",
-        help="with --text: show only the first elements of large constants; no command reads that",
+        help="with --text: show only the first elements of large constants; no command can read the result",
     )
 
 

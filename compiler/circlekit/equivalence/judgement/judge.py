@@ -118,8 +118,8 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 
     Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
     gets quantized inputs.  Raise ModelError if there are no records, or if the models have different inputs
-    or numbers of outputs.  Raise ShapeError if outputs differ in shape, and LimitError if the results of one
-    record do not fit into memory.
+    or numbers of outputs; ShapeError if outputs differ in shape; LimitError if the results of one record do
+    not fit into memory; and the errors of ``Interpreter.run``.
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
