@@ -124,7 +124,7 @@ def _declare_choice_of_operators(parser: Parser) -> None:
     )
     parser.add_argument(
         "--only", action="append", metavar="PATTERN",
-        help="leave all operators float that neither --only nor --set selects",
+        help="the others stay float, unless --set selects them",
     )  # fmt: skip
 
 
