@@ -137,14 +137,14 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
     "shape.npy": (
         lambda path: np.save(path, SEVERAL[:, 0]),
         ShapeError,
-        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; in npz and npy files, arrays of N records have"
-        " the shape [N,1,2]",
+        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; N records in an npz or npy file have the"
+        " shape [N,1,2], the same N for each input",
     ),
     "records.npy": (
         lambda path: np.save(path, SEVERAL[:, :, :1]),
         ShapeError,
-        "records.npy: input %x: expected f32[1,2], got f32[3,1,1]; in npz and npy files, arrays of N records"
-        " have the shape [N,1,2]",
+        "records.npy: input %x: expected f32[1,2], got f32[3,1,1]; N records in an npz or npy file have"
+        " the shape [N,1,2], the same N for each input",
     ),
     "record.h5": (
         lambda path: hdf5(path, {"0/0": X, "1/0": X.T}),
@@ -308,9 +308,12 @@ def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
         (X[0], "expected f32[1,2], got f32[2]"),
         (
             SEVERAL[:0, 0, :1],
-            "got f32[0,1]; in npz and npy files, arrays of N records have the shape [N,1,2]",
+            "got f32[0,1]; N records in an npz or npy file have the shape [N,1,2], the same N for each input",
         ),
-        (SEVERAL[..., 0], "got f32[3,1]; in npz and npy files, arrays of N records have the shape [N,1,2]"),
+        (
+            SEVERAL[..., 0],
+            "got f32[3,1]; N records in an npz or npy file have the shape [N,1,2], the same N for each input",
+        ),
     ],
 )
 def test_the_shape_of_several_records_is_given_if_that_may_help(
