@@ -52,8 +52,8 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
 
 RULER, LINE = "=" * 67, "-" * 67
 MAX_ELEMENTS = 4
-"""A longer vector of quantization or sparsity is printed as its length, its first MAX_ELEMENTS elements and
-an ellipsis.  The vectors in options and shapes are printed whole."""
+"""A vector of quantization or sparsity with more elements is printed as its length, its first MAX_ELEMENTS
+elements and an ellipsis.  The vectors in options and shapes are printed whole."""
 
 MAX_BYTES = 16
 """A buffer of more than MAX_ELEMENTS bytes is printed as its first MAX_BYTES bytes and an ellipsis."""
