@@ -43,7 +43,7 @@ def load(source: ModelFile) -> Model:
     Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
     Raise:
 
-    - FileError if the file cannot be read, or if ``source`` is none of these
+    - FileError if the file cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
     - ShapeError if the operands in a recipe do not fit an operator
     """

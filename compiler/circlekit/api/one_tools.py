@@ -78,8 +78,8 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
     the path of a Python file NAME.py with a class NAME of such objects.
     ``samples``: see ``calibrate``; None: one seeded random sample.
     ``arguments``: the text that the hook ``StartAnalysis`` gets.
-    Raise FileError, ModelError or AnalysisError if ``load_analysis`` does for a path, AnalysisError if a hook
-    fails, the errors of ``calibrate`` for samples that do not fit.
+    Raise AnalysisError if the code of the file or a hook fails, FileError if there is no such Python file,
+    ModelError if it does not define the class, and the errors of ``calibrate`` for samples that do not fit.
     """
     check_model(model)
     if isinstance(analysis, str | os.PathLike):
