@@ -116,6 +116,13 @@ def test_operator_that_is_gone_is_no_error(net: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "there is no operator FullyConnected to explain\n"
 
 
+def test_an_empty_name_selects_no_operator(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unset shell variable gives such a name; it must not ask for all passes."""
+    assert explain([str(net), "--op", ""]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "error: the model has no operator or result \n")
+
+
 @pytest.mark.parametrize("more", [-1, 0, 1, 3])
 def test_many_operators_are_explained_in_part(more: int, capsys: pytest.CaptureFixture[str]) -> None:
     explanations: list[Any] = [f"operator {n}" for n in range(MAX_OPERATORS + more)]
