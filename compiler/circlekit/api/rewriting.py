@@ -122,7 +122,8 @@ def convert(
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
     before any work.  Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape
-    rule; for other errors see ``optimize``.  On an error ``target`` is not written.
+    rule; for other errors see ``optimize``.  On an error no file is written; a stream may have got a part of
+    the model if writing itself failed.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
