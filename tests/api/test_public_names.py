@@ -115,10 +115,29 @@ def test_passes_are_listed_by_name() -> None:
     assert list(found) == sorted(found)
 
 
+def closed() -> io.BytesIO:
+    """Return a file object that is closed."""
+    stream = io.BytesIO(RECIPE.encode())
+    stream.close()
+    return stream
+
+
 X = [np.zeros((1, 2), np.float32)]
 MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     "path of another type": (lambda m, _: circlekit.load(3), "cannot load int: expected a path, bytes or a"),  # type: ignore[arg-type]
     "text file object": (lambda m, _: circlekit.load(io.StringIO("x")), "opened in text mode"),  # type: ignore[arg-type]
+    "closed file object": (
+        lambda m, _: circlekit.load(closed()),
+        "<file object>: cannot be read: I/O operation",
+    ),
+    "file object to write": (
+        lambda m, _: circlekit.load(io.BufferedWriter(io.BytesIO())),
+        "<file object>: cannot be read: read",
+    ),
+    "text stream to write": (
+        lambda m, p: circlekit.convert(b"x", io.StringIO()),  # type: ignore[arg-type]
+        "the stream to write is opened in text mode; open it with mode 'wb'",
+    ),
     "arguments swapped": (lambda m, p: circlekit.save(p, m), "expected a Model, got PosixPath"),  # type: ignore[arg-type]
     "extension": (
         lambda m, p: circlekit.save(m, p / "a.onnx"),

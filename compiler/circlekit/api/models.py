@@ -89,9 +89,10 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
     if not hasattr(source, "read"):
         kind = type(source).__name__
         raise FileError(f"cannot load {kind}: expected a path, bytes or a file object opened in binary mode")
-    if isinstance(source.read(0), str):  # reads nothing, but shows the type
-        raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
-    return name, read_all(source, name)
+    with translated(name or "<file object>", "read"):  # it may be closed, or opened for writing
+        if isinstance(source.read(0), str):  # reads nothing, but shows the type
+            raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
+        return name, read_all(source, name)
 
 
 def parse(text: str) -> Model:

@@ -122,8 +122,8 @@ def convert(
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
     before any work.  Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape
-    rule; for other errors see ``optimize``.  On an error no file is written; a stream may have got a part of
-    the model if writing itself failed.
+    rule; for other errors see ``optimize``.  On an error no file is written.  An error that a stream raises
+    passes through; the stream may have got a part of the model.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
@@ -134,6 +134,8 @@ def convert(
         check_output_path(target)
     elif not hasattr(target, "write"):
         raise FileError(f"cannot write to {type(target).__name__}: expected a path or a binary file object")
+    elif hasattr(target, "encoding"):  # only text streams have one
+        raise FileError("the stream to write is opened in text mode; open it with mode 'wb'")
     else:
         target_name = str(getattr(target, "name", "<stream>"))
         check_format(format or "circle")  # None is valid, too
