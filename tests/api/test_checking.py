@@ -125,3 +125,13 @@ def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it(
     model = circlekit.parse(HARD_SWISH.replace("Tanh(%x)", "Tanh(%x) : f32[2]"))
     with pytest.raises(ModelError, match="the passes failed on an invalid model: %a has shape"):
         circlekit.check(model)
+
+
+def test_graphs_may_have_the_same_name() -> None:
+    """The remedy is that of the operator in the finding, though the last graph of this name is shorter."""
+    first = LRN.replace("(%x)\n", "(%a)\n").replace("{\n", "{\n  %a = Neg(%x)\n")
+    model = circlekit.parse(f"{first}\ngraph other(%u: f32[4]) -> %v {{\n  %v = Neg(%u)\n}}")
+    model.graphs[1].name = "main"
+    (finding,) = circlekit.check(model, toy("NEG"))
+    assert (finding.graph, finding.index, finding.operator) == ("main", 1, "LOCAL_RESPONSE_NORMALIZATION")
+    assert "luci runs it (--target luci)" in finding.remedy

@@ -55,6 +55,8 @@ def test_an_extension_may_be_that_of_the_other_format(net: Path, tmp_path: Path)
     circlekit.convert(net, tmp_path / "a.tflite", format="circle", is_strict=False)
     circlekit.convert(net, tmp_path / "b.tflite", is_strict=False)
     assert [circlekit.load(tmp_path / f"{name}.tflite").format for name in "ab"] == ["circle", "tflite"]
+    with pytest.raises(UnsupportedError, match="expected format tflite or circle, got 'onnx'"):
+        circlekit.convert(net, tmp_path / "a.tflite", format="onnx", is_strict=False)
 
 
 @pytest.mark.parametrize(

@@ -115,10 +115,29 @@ def test_passes_are_listed_by_name() -> None:
     assert list(found) == sorted(found)
 
 
+def closed() -> io.BytesIO:
+    """Return a file object that is closed."""
+    stream = io.BytesIO(RECIPE.encode())
+    stream.close()
+    return stream
+
+
 X = [np.zeros((1, 2), np.float32)]
 MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     "path of another type": (lambda m, _: circlekit.load(3), "cannot load int: expected a path, bytes or a"),  # type: ignore[arg-type]
     "text file object": (lambda m, _: circlekit.load(io.StringIO("x")), "opened in text mode"),  # type: ignore[arg-type]
+    "closed file object": (
+        lambda m, _: circlekit.load(closed()),
+        "<file object>: cannot be read: I/O operation",
+    ),
+    "file object to write": (
+        lambda m, _: circlekit.load(io.BufferedWriter(io.BytesIO())),
+        "<file object>: cannot be read: read",
+    ),
+    "text stream to write": (
+        lambda m, p: circlekit.convert(b"x", io.StringIO()),  # type: ignore[arg-type]
+        "the stream to write is opened in text mode; open it with mode 'wb'",
+    ),
     "arguments swapped": (lambda m, p: circlekit.save(p, m), "expected a Model, got PosixPath"),  # type: ignore[arg-type]
     "extension": (
         lambda m, p: circlekit.save(m, p / "a.onnx"),
@@ -237,7 +256,7 @@ def test_a_mistake_is_answered_with_a_sentence(mistake: str, model: circlekit.Mo
 def test_one_name_needs_no_list(model: circlekit.Model) -> None:
     report = circlekit.optimize(parse_model(RECIPE), disable="fuse_batchnorm_with_tconv")
     assert "fuse_batchnorm_with_tconv" not in report.changes
-    model.main.outputs[0].name = "out"  # more than one letter
+    model.main.outputs[0].name = "out"  # read as a list of letters, it would name no value
     assert len(circlekit.extract(model, outputs="out").main) == 3
     assert len(circlekit.select(model, names="out").main) == 1
     assert circlekit.merge([model], outputs="out").main.outputs[0].name == "out"

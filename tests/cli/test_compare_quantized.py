@@ -16,7 +16,7 @@ Output = pytest.CaptureFixture[str]
 
 
 def test_a_quantized_model_is_compared_as_real_numbers(tmp_path: Path, capsys: Output) -> None:
-    """The largest difference is at most half a step of the input and half a step of the output."""
+    """The largest difference is at most half a step of the input plus half a step of the output."""
     form = "i8[64] quant(scale: 0.05, zero_point: 3)"
     body = f"%r = Dequantize(%x) : f32[64]\n%n = Neg(%r)\n%y = Quantize(%n) : {form}"
     (tmp_path / "float.ck").write_text("graph main(%x: f32[64]) -> %y { %y = Neg(%x) }")
@@ -52,6 +52,17 @@ def test_errors_of_a_quantized_model(tmp_path: Path, capsys: Output) -> None:
     assert f"{sqnr:.1f}" in capsys.readouterr().out
     assert compare_command([*words, "--min-sqnr", f"{sqnr + 0.1}"]) == 1
     assert Path(table).read_text().splitlines()[1].startswith("NEG,0,64,")
+
+
+def test_an_output_that_is_no_longer_finite_fails_the_limit_of_the_sqnr(tmp_path: Path) -> None:
+    """The input 0.01 is rounded to 0, so its logarithm is -inf; the logarithm of -1 is NaN in both models."""
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Log(%x) }")
+    steps = "%q = Quantize(%x) : i8[2] quant(scale: 0.05)  %r = Dequantize(%q) : f32[2]  %y = Log(%r)"
+    (tmp_path / "int8.ck").write_text(f"graph main(%x: f32[2]) -> %y {{ {steps} }}")
+    words = [*(str(tmp_path / name) for name in ("float.ck", "int8.ck")), "--min-sqnr", "20"]
+    for first, code in ((0.01, 1), (-1.0, 0)):
+        np.save(tmp_path / "x.npy", np.array([first, 3.0], np.float32))
+        assert compare_command([*words, "--inputs", str(tmp_path / "x.npy")]) == code
 
 
 @pytest.mark.parametrize("more", [0, 1, 2])

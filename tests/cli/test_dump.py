@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-# a dot stands for a trailing blank
+# a dot at the end of a line stands for a trailing blank
 LINES = """\
 Model version: 3
  # sub graphs: 1

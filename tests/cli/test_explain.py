@@ -113,7 +113,14 @@ def test_operator_that_is_gone_is_no_error(net: Path, capsys: pytest.CaptureFixt
         assert main([str(net), str(net.with_suffix(".circle")), "--O1", "--explain-op", which]) == 0
         assert f"note: no operator {which} is left to explain" in capsys.readouterr().out
     assert explain([str(net), "--op", "FullyConnected"]) == 0
-    assert capsys.readouterr().err == "no operator FullyConnected is left to explain\n"
+    assert capsys.readouterr().err == "there is no operator FullyConnected to explain\n"
+
+
+def test_an_empty_name_selects_no_operator(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unset shell variable gives such a name; it must not ask for all passes."""
+    assert explain([str(net), "--op", ""]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "error: the model has no operator or result \n")
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 3])

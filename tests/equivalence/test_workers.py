@@ -37,6 +37,34 @@ def test_every_job_has_one_result(processes: int, ahead: int) -> None:
     assert sorted(crew.results(range(12), processes)) == sorted(wanted)
 
 
+def test_reports_do_not_extend_the_time_limit() -> None:
+    """Job 0 reports for much longer than the limit; the time limit also ends this job."""
+
+    def report(job: int, tell: Tell) -> str:
+        for _ in range(400 if job == 0 else 1):
+            tell("reported")
+            time.sleep(0.02)
+        return f"{job} done"
+
+    results = Workers(report, lambda loss: f"{loss.job} {loss}", seconds=0.5).results(range(2), 1)
+    assert sorted(results) == ["0 exceeds the time limit", "1 done"]
+
+
+def test_a_slow_caller_does_not_use_up_the_time_of_jobs() -> None:
+    """Job 1 ends in time while the caller still uses the result of job 0."""
+
+    def work(job: int, tell: Tell) -> str:
+        time.sleep(0.3 * job)
+        tell("reported")
+        return f"{job} done"
+
+    results = []
+    for result in Workers(work, lambda loss: f"{loss.job} {loss}", seconds=1.0).results(range(2), 2):
+        results.append(result)
+        time.sleep(1.2)
+    assert results == ["0 done", "1 done"]
+
+
 @pytest.mark.parametrize(
     ("code", "end"),
     [(0, "exit code 0"), (1, "exit code 1"), (-1, "SIGHUP"), (-9, "SIGKILL")],

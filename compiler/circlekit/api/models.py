@@ -40,9 +40,10 @@ def load(source: ModelFile) -> Model:
     """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
-    Constants are read-only views of the bytes or of a memory map of the file.  Raise:
+    Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
+    Raise:
 
-    - FileError if the file cannot be read
+    - FileError if the file cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
     - ShapeError if the operands in a recipe do not fit an operator
     """
@@ -88,9 +89,10 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
     if not hasattr(source, "read"):
         kind = type(source).__name__
         raise FileError(f"cannot load {kind}: expected a path, bytes or a file object opened in binary mode")
-    if isinstance(source.read(0), str):  # reads nothing, but shows the type
-        raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
-    return name, read_all(source, name)
+    with translated(name or "<file object>", "read"):  # it may be closed, or opened for writing
+        if isinstance(source.read(0), str):  # reads nothing, but shows the type
+            raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
+        return name, read_all(source, name)
 
 
 def parse(text: str) -> Model:
@@ -132,8 +134,13 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 
     ``inputs``: a list of arrays in the order of the graph's inputs, or a dict of arrays by input name.  A
     quantized input needs integers, not real numbers.  Where the graph has an unknown dimension, an array may
-    have any size.  Raise ShapeError if the number, names, dtypes or shapes of the arrays differ from those of
-    the graph, UnsupportedError if an operator has no kernel for its operands.
+    have any size.  Raise:
+
+    - ModelError if ``inputs`` is neither a list nor a dict
+    - ShapeError if the number, names, dtypes or shapes of the arrays differ from those of the graph, or if an
+      operator computes a result of another type than the graph declares
+    - UnsupportedError if an operator has no kernel for its operands
+    - LimitError if the run exceeds a limit of memory or of graph calls
     """
     check_model(model)
     _check_inputs(inputs)
@@ -157,7 +164,7 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     and further where large terms of an output cancel.
     If one model is float and the other is its quantized form, values are compared as real numbers.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
-    Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
+    Raise the errors of ``run``, and those of ``records_of`` if ``inputs`` is a path.
     """
     check_model(a)
     check_model(b)
@@ -169,7 +176,7 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
 
     A record has one array for each input.  Reports name it by its label.
     ``inputs``: the path of a file or folder with records, or the arrays of a single record.
-    Raise FileError or FormatError if the file cannot be read, ModelError for another type of ``inputs``.
+    Raise the errors of ``read_records`` for a path, ModelError for another type of ``inputs``.
     """
     if inputs is None:
         return None

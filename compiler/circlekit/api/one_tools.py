@@ -37,13 +37,16 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
 
 
 def implant(model: Model, path: FilePath) -> None:
-    """Quantize ``model``, in place, with scales, zero points and integers of constants from files.
+    """Quantize the main graph of ``model``, in place, with scales, zero points and integers from files.
 
     ``path``: a JSON file for ONE's q-implant.  For each tensor it names npy files with scales and zero
     points; for a constant it may also name a file with the integers.
-    Raise FileError or FormatError if a file is missing or wrong; ModelError or ShapeError if the arrays do
-    not fit the model; ModelError if a tensor stays float32, because the file does not name it;
-    UnsupportedError for a sparse constant without integers.  After an error the model is as before.
+    After an error the model is as before.  Raise:
+
+    - FileError or FormatError if a file is missing or wrong
+    - ModelError or ShapeError if the arrays do not fit the graph
+    - ModelError if a tensor of the graph stays float32, because the JSON file does not name it
+    - UnsupportedError for a sparse or compressed constant without a file with the integers
     """
     check_model(model)
     implanting.implant(model, path)
@@ -59,6 +62,7 @@ def equalize_feature_maps(
     ``samples``: the magnitudes are measured on them, see ``calibrate``; None: one seeded random sample.
     ``allow_copies``: whether to copy a layer whose result is an output or has several users, so that each
     copy can be equalized.
+    Raise ModelError if ``samples`` is empty, the errors of ``calibrate`` for samples that do not fit.
     """
     check_model(model)
     patterns = find_patterns(model, allow_copies)
@@ -74,6 +78,8 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
     the path of a Python file NAME.py with a class NAME of such objects.
     ``samples``: see ``calibrate``; None: one seeded random sample.
     ``arguments``: the text that the hook ``StartAnalysis`` gets.
+    Raise AnalysisError if the code of the file or a hook fails, FileError if there is no such Python file,
+    ModelError if it does not define the class, and the errors of ``calibrate`` for samples that do not fit.
     """
     check_model(model)
     if isinstance(analysis, str | os.PathLike):

@@ -75,9 +75,11 @@ def calibrate(
     name, one of them is renamed, in place; inputs and outputs keep their names.
 
     Raise ModelError in these cases: there are no samples or no float tensors; a sample has NaN; two inputs or
-    outputs have the same name; the file ``state`` belongs to a run that ended, or to another model, other
-    samples or other arguments.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError if the
-    engine cannot run the model.
+    outputs have the same name; ``channels`` or ``histograms`` names no computed float tensor; a process that
+    runs samples crashes; the file ``state`` belongs to a run that ended, or to another model, other samples
+    or other arguments.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError for a wrong
+    engine or number of processes or if the engine cannot run the model, FileError if a file cannot be read or
+    ``state`` cannot be written.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -109,17 +111,19 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Neither is needed for schemes with float activations, or for a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE).  A tensor that such an operator rounds gets the scale
-    of this operator, if int8 or int16 can store the rounded numbers.  So it keeps these numbers.  Without
-    samples and calibration, operators stay float if a tensor of theirs has no range.
+    in place of samples.  Neither is needed for schemes with float activations.  Except for the schemes of
+    ONE, neither is needed for a model with operators that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): a
+    tensor that such an operator rounds gets the scale of this operator, if int8 or int16 can store the
+    rounded numbers.  So it keeps these numbers.  Without samples and calibration, an operator of such a model
+    gets ``Scheme.fallback`` or stays float if one of its tensors has no range.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
     ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  A
     pattern is the name of a result, the text ``re:`` followed by a regular expression, or a code such as
     ``CONV_2D``.  If several patterns select an operator, the last pattern counts.
-    ``only``: patterns of the operators to quantize; the others stay float.
+    ``only``: patterns of the operators that get ``scheme``; the others stay float, unless ``operators``
+    selects them.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
     ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: the pipeline, or the names of the passes, that run on the float model first.
@@ -135,12 +139,12 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Before the model changes, raise UnsupportedError for unknown names, and ShapeError or ModelError for
-    samples that do not fit (see ``calibrate``).  But if a pass changes the inputs or outputs on purpose,
-    samples must fit the model after the passes.
-    After ``passes`` ran, which may have changed the model, raise ModelError for calibrations and plans that
-    do not fit and for a pattern that selects no operator, UnsupportedError for a wrong regular expression.
-    A code that no operator of the model has is no error.
+    Before the model changes, raise RewriteError for an unknown pass, UnsupportedError for other unknown names
+    and wrong numbers, and ShapeError or ModelError for samples that do not fit (see ``calibrate``).  But if a
+    pass changes the inputs or outputs on purpose, samples must fit the model after the passes.
+    After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
+    fit, if a scheme or mixed precision lacks samples, or if a pattern selects no operator; UnsupportedError
+    for a wrong regular expression.  A declared code that no operator of the model has is no error.
     """
     check_model(model)
     started = time.monotonic()

@@ -20,7 +20,7 @@ from circlekit.passes.support.lone_model import can_stand_alone, lone_model
 from circlekit.quant.choose import choose
 from circlekit.quant.scheme import SCHEMES, Arithmetic
 from circlekit.targets.target import Target, find_target, target_names
-from circlekit.targets.unsupported import Finding
+from circlekit.targets.unsupported import Finding, code_of
 
 RANGE = (0.5, 1.0)
 """The (lowest, highest) number that a trial assumes for each tensor; no operator refuses such numbers."""
@@ -33,15 +33,20 @@ def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding
     The new remedy names what helps an operator: known shapes, a quantization scheme in which the target has
     the operator, or other runtimes that run it as it is.  The remedy always says what to export instead.
     """
-    graphs = {graph.name: graph for graph in model.graphs}
 
     def with_remedy(finding: Finding) -> Finding:
         if finding.remedy:
             return finding
-        op = graphs[finding.graph].ops[finding.index]
-        return replace(finding, remedy=_remedy(op, model.format, target))
+        return replace(finding, remedy=_remedy(_op_of(model, finding), model.format, target))
 
     return [with_remedy(finding) for finding in findings]
+
+
+def _op_of(model: Model, finding: Finding) -> Op:
+    """Return the operator that ``finding`` is about.  Several graphs may have the name ``finding.graph``."""
+    named = [graph.ops for graph in model.graphs if graph.name == finding.graph]
+    ops = [ops[finding.index] for ops in named if finding.index < len(ops)]
+    return next(op for op in ops if code_of(op) == finding.operator)
 
 
 def _remedy(op: Op, format: str, target: Target) -> str:

@@ -61,9 +61,11 @@ def optimize(
     if a target runs the operators that the rewrite would replace, but not the new operators.  The default is
     litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last
     pass, operators that a named target lacks are replaced, if possible; for the default target they are not.
+    If outputs are verified, raise EquivalenceError for an operator that a target cannot run, although it was
+    made from operators that the target ran.
 
     Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, or a wrong setting;
-    UnsupportedError for an unknown target, FileError if ``record`` is unusable.
+    UnsupportedError for an unknown target or format, FileError if ``record`` is unusable.
     During the work, raise ModelError in two cases: an operator reads a value that a later operator produces;
     or a pass fails, and the model breaks a structural or shape rule.  A model that breaks such a rule is no
     error if no pass fails and nothing is verified.  But ``convert`` checks the rules first, and raises errors
@@ -120,15 +122,20 @@ def convert(
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
     before any work.  Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape
-    rule; for other errors see ``optimize``.  On an error ``target`` is not written.
+    rule; for other errors see ``optimize``.  On an error no file is written.  An error that a stream raises
+    passes through; the stream may have got a part of the model.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
         target_name = os.fspath(target)
-        format = target_format(target, format) if is_strict or format is None else format
+        if is_strict or format is None:
+            format = target_format(target, format)
+        check_format(format)
         check_output_path(target)
     elif not hasattr(target, "write"):
         raise FileError(f"cannot write to {type(target).__name__}: expected a path or a binary file object")
+    elif hasattr(target, "encoding"):  # only text streams have one
+        raise FileError("the stream to write is opened in text mode; open it with mode 'wb'")
     else:
         target_name = str(getattr(target, "name", "<stream>"))
         check_format(format or "circle")  # None is valid, too

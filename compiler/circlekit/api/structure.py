@@ -43,8 +43,8 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.
 
-    Raise FormatError if the table or file is wrong, UnsupportedError if operators that share state would be
-    in different parts.
+    Raise FileError if the file cannot be read, FormatError if the table or file is wrong, UnsupportedError if
+    operators that share state would be in different parts.
     """
     check_model(model)
     if not isinstance(table, PartTable | str | os.PathLike):
@@ -84,8 +84,8 @@ def resize(model: Model, shapes: Shapes) -> Model:
     ``shapes``: a list with a shape for each input, or a dict by name with shapes for some inputs; -1 or None
     stands for an unknown dimension.  The shapes of all results are inferred.  A constant that states a shape,
     such as the operand of a RESHAPE, changes, too.
-    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if the
-    operands of an operator do not fit any more.
+    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for a wrong dimension, and,
+    with the place, if the operands of an operator do not fit any more.
     """
     check_model(model)
     return resizing.resize(model, shapes)
@@ -101,9 +101,9 @@ def merge(
     input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.
-    Raise ModelError if two models compute outputs of the same name, for unknown names, and for models that
-    form a cycle.  Raise ShapeError if an input has another type than the output that it reads, or if inputs
-    that are shared have different types.
+    Raise ModelError if there are no models, if two models compute outputs of the same name, for unknown
+    names, and for models that form a cycle.  Raise ShapeError if an input has another type than the output
+    that it reads, or if inputs that are shared have different types.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
@@ -151,6 +151,7 @@ def partition_file(
     ``backends``: all backends.  ``default``: the backend of operators that the part file does not name.  Each
     of the two, if not empty, replaces the entry of the part file.
     ``fewest``: see ``partition``.
+    Raise FileError if a file cannot be read or written, and the errors of ``load`` and ``partition``.
     """
     folder = Path(work_path)
     with translated(work_path or ".", "used"):
@@ -203,6 +204,8 @@ def load_parts(path: FilePath) -> DividedModel:
     """Load the source model and the parts that the .conn.ini or .conn.json file ``path`` names.
 
     A model file is in the folder of ``path`` or, as ONE expects, in the working directory.
+    Raise FormatError if ``path`` is no connection file, FileError if a file cannot be read, and the errors of
+    ``load``.
     """
     connected = read_connection(Path(path))
 

@@ -42,7 +42,7 @@ MAX_PRINTED_LAYERS = 40
 
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
 
-BEFORE is the reference. The models run on seeded inputs (normal, boundary and zero), or on your own.
+BEFORE is the reference. The models run on seeded inputs (normal, boundary and zero), or on those of --inputs.
 In place of two models, give two npz or HDF5 files to compare arrays of the same name."""
 
 
@@ -66,7 +66,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--min-sqnr", type=finite_number, metavar="DB",
         help="for a quantized model: exit with 0 if every output has at least this ratio of signal to"
-        " quantization noise, whatever else differs",
+        " quantization noise, and is finite where the float output is, whatever else differs",
     )  # fmt: skip
     parser.add_switch("--values-only", help="ignore types and names of inputs and outputs, and signatures")
     parser.add_switch("--by-position", help="pair inputs and outputs by position instead of by name")
@@ -102,8 +102,9 @@ def _run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
     if arguments.min_sqnr is not None and result.judgement is not None:
-        sqnr = result.judgement.sqnr  # None: all outputs of the float model are 0
-        return 0 if sqnr is None or sqnr >= arguments.min_sqnr else FAILED
+        sqnr = result.judgement.sqnr  # None: the outputs of the float model are 0, or not finite
+        has_lost = any(metrics.lost for metrics in result.judgement.outputs.values())
+        return 0 if not has_lost and (sqnr is None or sqnr >= arguments.min_sqnr) else FAILED
     return 0 if comparison.equal else FAILED
 
 

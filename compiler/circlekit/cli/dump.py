@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circledump and tfldump: print a whole model file in ONE's lines, or in the text form.
+"""circledump and tfldump: print a whole model file as ONE's commands do, or in the text form.
 
 A ``Tree`` is a decoded table of the file: {field: value}, without the fields that the file omits.  A union,
 such as the options of an operator, holds one of several tables; its tree has the name of the table under the
@@ -52,8 +52,8 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
 
 RULER, LINE = "=" * 67, "-" * 67
 MAX_ELEMENTS = 4
-"""A longer vector of quantization or sparsity is printed as its length, its first MAX_ELEMENTS elements and
-an ellipsis.  The vectors in options and shapes are printed whole."""
+"""A vector of quantization or sparsity with more elements is printed as its length, its first MAX_ELEMENTS
+elements and an ellipsis.  The vectors in options and shapes are printed whole."""
 
 MAX_BYTES = 16
 """A buffer of more than MAX_ELEMENTS bytes is printed as its first MAX_BYTES bytes and an ellipsis."""
@@ -69,12 +69,12 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("file", type=input_file, help="the file to print; - is the standard input")
     parser.add_switch(
         "--text",
-        help="print the text form, which every command reads as a model; it is complete: large constants are"
-        " in it as base64",
+        help="print the text form, which circlekit can read in place of a model file; it is complete: large"
+        " constants are in it as base64",
     )
     parser.add_switch(
         "--shorten",
-        help="with --text: show only the first elements of large constants; no command reads that",
+        help="with --text: show only the first elements of large constants; no command can read the result",
     )
 
 

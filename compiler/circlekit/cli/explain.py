@@ -39,14 +39,15 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     model = load(source_of(arguments.model))
-    explained = None if arguments.op else arguments.name
+    is_op = arguments.op is not None
+    explained = None if is_op else arguments.name
     format, target = arguments.format, arguments.target
     report = optimize(model, arguments.after, explain=explained, format=format, target=target)
-    operators = explain_op(model, arguments.op, format, target=target) if arguments.op else []
-    if arguments.op and not operators:
-        print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
+    operators = explain_op(model, arguments.op, format, target=target) if is_op else []
+    if is_op and not operators:
+        print(f"there is no operator {arguments.op} to explain", file=sys.stderr)
     if arguments.json:
-        explanations = operators if arguments.op else report.explanations
+        explanations = operators if is_op else report.explanations
         print(json_text([explanation.document() for explanation in explanations]))
     else:
         print_explanations(report.explanations, operators)

@@ -118,7 +118,7 @@ def _declare_inspect(parser: Parser) -> None:
         help=f"with --cost: the runtime whose memory planner is used ({', '.join(PLANNERS)}); "
         "default: litert for .tflite, luci for .circle",
     )  # fmt: skip
-    views = parser.add_argument_group("in place of the summary, one item per line")
+    views = parser.add_argument_group("in place of the summary, one item per line; not for a model as text")
     for flag, view in VIEWS.items():
         views.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=view.help)
 

@@ -41,7 +41,7 @@ NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
 def add_result_flags(parser: Parser) -> None:
     """Add ``--json`` and ``--quiet``, which the functions of this file read from the parsed arguments.
 
-    These functions also read the following attributes, which a command may set without such flags.
+    These functions also read the following attributes, which other flags or ``set_defaults`` may set.
 
     - ``mute_warnings``: whether to drop warnings and notes; by default False
     - ``hint``: a line to print if no pass ran; by default ""

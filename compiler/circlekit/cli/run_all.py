@@ -55,7 +55,7 @@ def _declare(parser: Parser) -> None:
         type=argument_type(_pipeline_words),
         help="passes, a .toml or .cfg file, or a command line with {model}",
     )
-    parser.add_argument("folder", help="all .circle and .tflite files in it and below are run")
+    parser.add_argument("folder", help=f"all {', '.join(EXTENSIONS)} files in it and below are run")
     parser.add_argument(
         "-o", "--output", required=True, type=output_path, metavar="DIR", help="folder of results"
     )
@@ -152,7 +152,8 @@ def _models(folder: Path, output: Path) -> list[Path]:
         found = sorted(path for path in folder.rglob("*") if path.suffix in EXTENSIONS and path.is_file())
     models = [path for path in found if output.resolve() not in path.resolve().parents]
     if not models:
-        raise FileError(f"{folder}: expected .circle or .tflite files in it, found none")
+        besides = f" outside of {output}" if found else ""
+        raise FileError(f"{folder}: expected {', '.join(EXTENSIONS)} files in it{besides}, found none")
     return models
 
 

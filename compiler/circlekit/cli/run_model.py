@@ -34,8 +34,8 @@ DESCRIPTION = """Run a model with the reference kernels and print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
 one input; a raw file with the elements of all inputs; or a folder with a file for each record, or with a file
-named after each input. A record is one array for each input. Arrays with one axis more than the inputs hold
-several records."""
+named after each input. A record is one array for each input. Arrays in npz and npy files that have one axis
+more than the inputs hold several records."""
 
 
 def _declare(parser: Parser) -> None:

@@ -43,7 +43,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--against", metavar="MODEL",
-        help="the model to compare with, for the error, which only Model Explorer shows",
+        help="the model to compare with; Model Explorer then also shows the error of each result",
     )  # fmt: skip
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"

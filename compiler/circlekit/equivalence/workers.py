@@ -20,7 +20,7 @@ J = TypeVar("J")  # a job
 R = TypeVar("R")  # the result of a job
 
 POLL_SECONDS = 1.0
-"""At this interval, the caller checks time limits, and a worker checks whether the caller still exists."""
+"""The longest wait before the caller checks time limits, and before a worker checks that its parent lives."""
 
 Tell = Callable[[Any], None]
 """A function that a job calls to report its progress, with any object; ``Loss.news`` has these objects."""
@@ -28,10 +28,10 @@ Tell = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Loss(Generic[J]):
-    """A job whose process ended before the job did.
+    """A job that has no result, because its process ended first.
 
     ``news``: the reports of the job, in order.  ``code``: the exit code of the process, -N after signal N;
-    None if the job exceeded the time limit.
+    None if the caller ended the process because the job exceeded the time limit.
     """
 
     job: J
@@ -89,8 +89,9 @@ class Workers(Generic[J, R]):
                 if not busy:
                     return
                 ready = wait([worker.pipe for worker in busy], POLL_SECONDS)
+                now = time.monotonic()  # a result may arrive while the caller uses the one that is yielded
                 for worker in busy:
-                    yield from worker.receive() if worker.pipe in ready else worker.check_time()
+                    yield from worker.receive() if worker.pipe in ready else worker.check_time(now)
                     if worker.has_ended:
                         repeated += list(worker.jobs)[::-1]
                         workers.remove(worker)
@@ -133,23 +134,27 @@ class _Worker(Generic[J, R]):
     def receive(self) -> Iterator[R]:
         """Receive one message: yield a result, or keep a report.
 
-        If the process has ended, yield the result of the lost job.
+        If the process has ended, or sent the report after the time limit, yield the result of the lost job.
         """
         try:
-            is_result, content = self.pipe.recv()
+            is_result, content, sent = self.pipe.recv()
         except (EOFError, OSError):
             self.end()
             yield self._lost(self.process.exitcode)
             return
         if not is_result:
             self.news.append(content)
+            yield from self.check_time(sent)
             return
         self._next()
         yield content
 
-    def check_time(self) -> Iterator[R]:
-        """If the job has exceeded the time limit, end the process and yield the result of the lost job."""
-        if time.monotonic() - self.since > self.settings.seconds:
+    def check_time(self, now: float) -> Iterator[R]:
+        """If the first job, which runs at the time ``now``, exceeds the time limit, end the process.
+
+        Then yield the result of the lost job.
+        """
+        if now - self.since > self.settings.seconds:
             self.end()
             yield self._lost(None)
 
@@ -177,9 +182,13 @@ def _serve(
 ) -> None:
     """Run one job after the other in a worker process.
 
-    Send (True, result) for each job, and (False, news) for each report of a job.  SIGINT stays blocked, as it
-    was at the fork.
+    Send (True, result, time) for each job, and (False, news, time) for each report of a job.  SIGINT stays
+    blocked, as it was at the fork.
     """
+
+    def send(is_result: bool, content: Any) -> None:
+        pipe.send((is_result, content, time.monotonic()))
+
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the handler that the caller may have set
     prepare()
     while True:
@@ -190,7 +199,7 @@ def _serve(
             job = pipe.recv()
         except EOFError:
             return
-        pipe.send((True, work(job, lambda news: pipe.send((False, news)))))
+        send(True, work(job, lambda news: send(False, news)))
 
 
 @contextmanager

@@ -137,12 +137,14 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
     "shape.npy": (
         lambda path: np.save(path, SEVERAL[:, 0]),
         ShapeError,
-        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; several records have the shape [N,1,2]",
+        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; N records in an npz or npy file have the"
+        " shape [N,1,2], the same N for each input",
     ),
     "records.npy": (
         lambda path: np.save(path, SEVERAL[:, :, :1]),
         ShapeError,
-        "records.npy: input %x: expected f32[1,2], got f32[3,1,1]; several records have the shape [N,1,2]",
+        "records.npy: input %x: expected f32[1,2], got f32[3,1,1]; N records in an npz or npy file have"
+        " the shape [N,1,2], the same N for each input",
     ),
     "record.h5": (
         lambda path: hdf5(path, {"0/0": X, "1/0": X.T}),
@@ -219,7 +221,7 @@ def test_a_raw_file_holds_all_inputs_in_order(tmp_path: Path) -> None:
         with pytest.raises(ShapeError, match=rf"together 12 bytes, got {len(wrong)} bytes"):
             read_records(tmp_path / "x.bin", THREE_INPUTS)
     (tmp_path / "x.bin").write_bytes(bytes(3))
-    with pytest.raises(ShapeError, match=r"of known sizes, got 3 bytes"):
+    with pytest.raises(ShapeError, match=r"expected inputs of known sizes .*%b: f32"):
         read_records(tmp_path / "x.bin", UNSIZED)
 
 
@@ -304,8 +306,14 @@ def test_more_files_than_inputs_are_records(tmp_path: Path) -> None:
     [
         (X.astype(float), "expected f32[1,2], got f64[1,2]"),
         (X[0], "expected f32[1,2], got f32[2]"),
-        (SEVERAL[:0, 0, :1], "got f32[0,1]; several records have the shape [N,1,2]"),
-        (SEVERAL[..., 0], "got f32[3,1]; several records have the shape [N,1,2]"),
+        (
+            SEVERAL[:0, 0, :1],
+            "got f32[0,1]; N records in an npz or npy file have the shape [N,1,2], the same N for each input",
+        ),
+        (
+            SEVERAL[..., 0],
+            "got f32[3,1]; N records in an npz or npy file have the shape [N,1,2], the same N for each input",
+        ),
     ],
 )
 def test_the_shape_of_several_records_is_given_if_that_may_help(

@@ -49,7 +49,7 @@ TABLE_LABELS = {
     ("FakeQuantOptions", "min"): "Min",
     ("FakeQuantOptions", "max"): "Max",
 }
-"""Labels for one table only: {(name of the table, name of the field): label}.  They come before LABELS."""
+"""Labels in place of those in LABELS, for one table each: {(name of the table, name of the field): label}."""
 
 FIELD_ORDER = (
     "padding", "stride_w", "stride_h", "filter_width", "filter_height", "depth_multiplier",

@@ -74,7 +74,8 @@ def _declare(parser: Parser) -> None:
         f"{', '.join(ESTIMATORS)} (default: min_max)",
     )  # fmt: skip
     parser.add_switch(
-        "--resume", help="save OUTPUT from time to time; if OUTPUT exists, skip the samples that it contains"
+        "--resume",
+        help="save OUTPUT from time to time; if an interrupted run left OUTPUT, skip the samples that it has",
     )
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 

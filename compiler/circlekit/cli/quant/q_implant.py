@@ -14,8 +14,8 @@ from circlekit.cli.one.one_files import load_model, save_model
 DESCRIPTION = """Quantize a float model with given parameters.
 
 The JSON file has an object for each tensor, with the keys dtype, quantized_dimension, scale and zerop. The
-object of a constant may also have value. scale, zerop and value name npy files: the scales, the zero points,
-and the integers of the constant."""
+object of a constant may also have the key value. The keys scale, zerop and value name npy files: the scales,
+the zero points, and the integers of the constant."""
 
 
 def _declare(parser: Parser) -> None:

@@ -122,7 +122,10 @@ def _declare_choice_of_operators(parser: Parser) -> None:
         metavar="SCHEME",
         help="the scheme of raised operators (default: float)",
     )
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all other operators float")
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN",
+        help="the others stay float, unless --set selects them",
+    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -20,8 +20,8 @@ DESCRIPTION = """Find the smallest model on which a command still succeeds.
 COMMAND is run again and again, each time on a smaller model, the candidate.  The path of the candidate is the
 last argument of COMMAND, or replaces {} among its arguments.  Exit code 0 means that the candidate still
 shows the fault.  The output of COMMAND is not shown.  Operators and outputs are removed, attributes reset,
-sizes and constants made simpler, as long as the fault remains.  The result is a recipe (a model as text,
-which every command can read), or a file in the format of the extension after -o."""
+sizes and constants made simpler, as long as the fault remains.  The result is a recipe (a model as text),
+or a file in the format of the extension after -o."""
 
 
 def _declare(parser: Parser) -> None:

@@ -23,7 +23,7 @@ from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
 
 # -- circle-partitioner ------------------------------------------------------------------------
 
-PARTITIONER = """Divide a circle or TFLite model into parts, one for each group of operators of a backend.
+PARTITIONER = """Divide a circle or TFLite model into parts; each part runs on one backend.
 
 For NAME.circle it writes the parts NAME.00001_BACKEND.circle and so on, and the connection files
 NAME.conn.json and NAME.conn.ini, into the folder of --work_path."""

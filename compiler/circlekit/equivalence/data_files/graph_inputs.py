@@ -107,7 +107,7 @@ def fitted(place: str, value: Value, array: Array) -> Array:
         raise ShapeError(f"{place}: input %{value.name}: expected at least one record, got none")
     if not is_of_shape and value.shape is not None and array.ndim >= len(value.shape):
         several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"
-        message += f"; several records have the shape {several}"
+        message += f"; N records in an npz or npy file have the shape {several}, the same N for each input"
     raise ShapeError(message)
 
 

@@ -134,7 +134,7 @@ def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
 def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[str, Array]]]:
     """Yield the records of ``read_named_records`` one by one; raise the same errors.
 
-    ``lazily``: the memory limit applies to each array, not to all arrays together.
+    ``lazily``: whether the memory limit applies to each array instead of to all arrays together.
     """
     return _grouped(_read(path, _records, together=not lazily))
 
@@ -191,7 +191,7 @@ def _read(path: FilePath, read_items: ReadItems, together: bool = True) -> Itera
     """Yield the items that ``read_items`` yields for the file at ``path``.
 
     A forked process reads the file, because a damaged file may crash the HDF5 library or make it loop.
-    ``together``: the memory limit applies to all arrays together, not to each.
+    ``together``: whether the memory limit applies to all arrays together instead of to each.
     """
     path = Path(path)
     with translated(path, "read"):

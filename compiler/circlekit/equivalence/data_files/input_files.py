@@ -233,18 +233,20 @@ def _unpacked(value: Value, array: Array) -> Array:
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
     """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``.
 
-    If there are several inputs, each must have a known shape and a dtype that numpy has, and so none may have
-    strings: the file does not say where an input ends.
+    The file does not say where an input ends.  So if there are several inputs, each must have a known number
+    of bytes: a known shape, and a dtype that numpy has.  Strings have no known number of bytes.
     """
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
     known = [size for value in interface.inputs if (size := _raw_bytes(value)) is not None]
-    expected = f"together {sum(known)} bytes" if len(known) == len(interface.inputs) else "of known sizes"
-    if len(known) < len(interface.inputs) or sum(known) != len(content):
+    if len(known) < len(interface.inputs):
         raise ShapeError(
-            f"{path}: expected the inputs {interface}, {expected}, got {counted(len(content), 'byte')}"
+            f"{path}: expected inputs of known sizes for a raw file of all inputs, got {interface}"
         )
+    if sum(known) != len(content):
+        expected = f"expected the inputs {interface}, together {counted(sum(known), 'byte')}"
+        raise ShapeError(f"{path}: {expected}, got {counted(len(content), 'byte')}")
     parts = zip(interface.inputs, known, accumulate(known), strict=True)
     return [decode_elements(path, content[end - size : end], value) for value, size, end in parts]
 

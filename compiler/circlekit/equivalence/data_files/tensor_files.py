@@ -134,7 +134,7 @@ INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return ``folder`` as a path; raise FileError if it is no directory and none can be made there.
+    """Return ``folder`` as a path; raise FileError if it is a file, or if the folder above does not exist.
 
     Nothing is created.
     """

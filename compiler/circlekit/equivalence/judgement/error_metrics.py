@@ -26,7 +26,7 @@ class ErrorMetrics:
 
     The error is the result minus the reference.  A complex number counts as two elements.
     ``skipped``: the number of elements that are left out because the reference or the result is a string, or
-    is not finite.
+    is not finite.  ``lost``: how many of them are finite numbers in the reference.
     ``count``: the number of all other elements; if it is 0, so are ``mse``, ``mae``, ``mean_error`` and
     ``deviation``.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
@@ -42,6 +42,7 @@ class ErrorMetrics:
 
     count: int = 0
     skipped: int = 0
+    lost: int = 0
     signal: float = 0.0
     noise: float = 0.0
     product: float = 0.0
@@ -69,6 +70,7 @@ class ErrorMetrics:
         finite = np.isfinite(a) & np.isfinite(b)
         if not finite.all():
             self.skipped += int(a.size - np.count_nonzero(finite))
+            self.lost += int(np.count_nonzero(np.isfinite(a) & ~finite))
             a, b = a[finite], b[finite]
         if a.size:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -104,7 +106,8 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise ratio in dB: 10 log10(``signal`` / ``noise``).
 
-        None: ``signal`` is 0.  inf: there is no error.  -inf: a sum of squares is too large for float64.
+        None: ``signal`` is 0, also if all elements are skipped.  inf: there is no error.  -inf: a sum of
+        squares is too large for float64.
         """
         return decibels(self.signal, self.noise)
 

@@ -66,7 +66,7 @@ class Judgement:
 
     @property
     def sqnr(self) -> float | None:
-        """The lowest SQNR of an output, in dB; None if the float model gives only zeros in all outputs."""
+        """The lowest SQNR of an output, in dB; None if no output has one (see ``ErrorMetrics.sqnr``)."""
         numbers = [m.sqnr for m in self.outputs.values() if m.sqnr is not None]
         return min(numbers, default=None)
 
@@ -118,8 +118,8 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 
     Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
     gets quantized inputs.  Raise ModelError if there are no records, or if the models have different inputs
-    or numbers of outputs.  Raise ShapeError if outputs differ in shape, and LimitError if the results of one
-    record do not fit into memory.
+    or numbers of outputs; ShapeError if outputs differ in shape; LimitError if the results of one record do
+    not fit into memory; and the errors of ``Interpreter.run``.
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")

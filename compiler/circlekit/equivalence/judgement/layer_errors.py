@@ -52,7 +52,10 @@ class LayerError:
 
     @property
     def quantized(self) -> Value | None:
-        """``value``, or the operand of the DEQUANTIZE that produces it; None if that is not quantized."""
+        """The stored tensor: the operand of the DEQUANTIZE that produces ``value``, else ``value`` itself.
+
+        None if the stored tensor is not quantized.
+        """
         producer = self.value.producer
         value = producer.input if isinstance(producer, Dequantize) else self.value
         return value if is_quantized(value) else None
