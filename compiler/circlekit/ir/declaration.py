@@ -220,7 +220,9 @@ class Declaration:
         - ShapeError if the operands do not fit, or if a result would have more than MAX_RANK dimensions or a
           dimension out of range;
         - UnsupportedError if there is no shape rule;
-        - ModelError if a graph attribute is missing, or if ``infer`` itself is wrong.
+        - ModelError if a required operand or a graph attribute is missing, an attribute has a wrong value, or
+          ``infer`` itself is wrong;
+        - any other CirclekitError that ``infer`` raises.
         """
         kind = type(self).__name__
         for spec in self.attributes:

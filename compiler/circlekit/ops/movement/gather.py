@@ -3,9 +3,9 @@
 
 Class arguments: ``data_movement``: results are copies of elements.  ``layout_operands``: the operands whose
 axes are those of the result; ``axis_numbers``: the attributes and operands that hold numbers of these axes.
-``versions``: the operator version for data of a dtype.  In a quantization rule, the result has the scale of
-the operand ``results_follow``, and the operands ``operands_follow`` have the scale of the result.  A constant
-``table`` of looked-up rows is stored like weights.
+``versions``: the operator version for data of a dtype.  In a quantization rule, ``results_follow`` names the
+operand whose scale the result has, and ``operands_follow`` the operands that have the scale of the result.
+``table``: the operand whose rows are looked up; a constant one may be stored like weights.
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, topk_v2.
 """
 
@@ -28,7 +28,7 @@ from circlekit.ops.quantized_values import is_per_channel, quantization_of, rear
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; both arrays broadcast."""
+    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; the two broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)
