@@ -247,7 +247,7 @@ def test_every_rule(damage: Callable[[Model], object], finding: str) -> None:
     damage(broken)
     found = [str(f) for f in verify(broken)]
     assert any(finding in f for f in found), found
-    with pytest.raises(ModelError, match="the model has [0-9]+ fault"):
+    with pytest.raises(ModelError, match="the model has "):
         check(broken)
 
 

@@ -86,7 +86,10 @@ class Attribute:
 
 
 def comparable(value: Any) -> Any:
-    """Return ``value`` as operators store it: a list or an array becomes a tuple, so that ``==`` works."""
+    """Return ``value`` as operators store it: a list or an array becomes a tuple, so that ``==`` works.
+
+    An array without axes becomes a number.
+    """
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return tuple(value) if isinstance(value, list) else value
@@ -252,7 +255,7 @@ class Declaration:
         """Return the result, or a tuple of results, as arrays.
 
         The arguments are one array per operand, None for an absent operand.  Raise UnsupportedError if there
-        is no kernel for these operands.
+        is no kernel for these operands, ModelError (also ShapeError) if their elements or shapes do not fit.
         """
         raise UnsupportedError(f"{self.code} has no kernel")
 
@@ -276,7 +279,7 @@ class Declaration:
         return {}
 
     def macs(self) -> int:
-        """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
+        """Return the multiply-accumulates of one run; unknown dimensions count as 1, unknown ranks as 0."""
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
