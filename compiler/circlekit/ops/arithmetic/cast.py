@@ -69,6 +69,8 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 
     def kernel(self, input: Array) -> Array:
         target = self.output.dtype
+        if input.dtype.hasobject:
+            raise UnsupportedError("CAST from str has no kernel")
         if input.dtype.kind == "c" and target not in (DType.COMPLEX64, DType.COMPLEX128):
             input = input.real
         if target is bf16:
