@@ -162,7 +162,7 @@ class Declaration:
     per_axis_operands: ClassVar[tuple[str, ...]] = ()
     """The parameter operands that have one element or one row for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
-    """The parameter operands and attributes that hold axes of the data, which may be negative."""
+    """The parameter operands and attributes that hold axes of the data; an axis may be negative."""
     quantization_rule: ClassVar[QuantizationRule | None] = None
     """The scales and zero points that quantized kernels require; None: the operator is never quantized."""
 
@@ -255,7 +255,7 @@ class Declaration:
         """Return the result, or a tuple of results, as arrays.
 
         The arguments are one array per operand, None for an absent operand.  Raise UnsupportedError if there
-        is no kernel for these operands, ModelError (also ShapeError) if their elements or shapes do not fit.
+        is no kernel for these operands; ModelError, mostly ShapeError, if elements or shapes do not fit.
         """
         raise UnsupportedError(f"{self.code} has no kernel")
 
@@ -279,7 +279,10 @@ class Declaration:
         return {}
 
     def macs(self) -> int:
-        """Return the multiply-accumulates of one run; unknown dimensions count as 1, unknown ranks as 0."""
+        """Return the multiply-accumulates of one run.
+
+        An unknown dimension counts as 1, a shape of unknown rank as 0.
+        """
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
     """Declare an attribute.
 
-    ``default``: its value if no other is set; the other values must have the same type.  ``field``: the
+    ``default``: its value if none is set; a value that is set must have the same type.  ``field``: the
     schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the attribute has
     no effect on data that is not quantized, so rewrites of such data ignore it.
     """

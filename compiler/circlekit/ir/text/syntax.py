@@ -231,7 +231,7 @@ def parse_type(source: Source) -> TypeNode:
 def _refuse_misspelled_suffix(source: Source) -> None:
     """Raise ParseError if the name after a type resembles a suffix.
 
-    The name may also be that of a filler or an operator.  None of them resembles a suffix with arguments.
+    A filler or an operator may also follow a type; their names do not resemble a suffix with arguments.
     """
     token, following = source.peek, source.ahead().text
     begins_statement = following in ("=", ",", ":")  # ``token`` is then a result in a picture
