@@ -22,7 +22,7 @@ KINDS = ["<f4", ">f4", "<i2", ">i8", "u1", "?", "<c16"]
 
 @st.composite
 def arrays(draw: st.DrawFn) -> Array:
-    """Draw an array, contiguous or not: axes permuted, reversed, thinned out, repeated without memory."""
+    """Draw an array, contiguous or not: its axes may be permuted, reversed, strided or broadcast."""
     shape = draw(st_numpy.array_shapes(min_dims=0, max_dims=4, max_side=9))
     kind = np.dtype(draw(st.sampled_from(KINDS)))
     count = int(np.prod(shape)) * kind.itemsize
@@ -69,7 +69,7 @@ def test_a_sample_is_of_both_ends() -> None:
     ],
 )
 def test_large_arrays_are_never_copied_as_a_whole(make: Callable[[], np.ndarray[Any, Any]]) -> None:
-    """128 MiB, of which a few chunks are held at most."""
+    """The array has 128 MiB; less than three chunks of it are in memory at a time."""
     array = make()
     tracemalloc.start()
     try:

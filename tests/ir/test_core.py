@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values, operators and graphs: edges, order, names and what a change does to them."""
+"""Values, operators and graphs: uses, order, names, and what changes do to them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_missing_operands_before_a_new_one_are_absent() -> None:
         _ = op.output
 
 
-def test_a_change_drops_the_version_and_counts() -> None:
+def test_a_change_drops_the_version_and_advances_the_epoch() -> None:
     graph = net()
     op = graph.ops[1]
     op.version, epoch = 3, graph.epoch

@@ -116,7 +116,7 @@ def test_an_unknown_rank_of_an_old_file_conflicts_with_nothing() -> None:
         ("Add(%x, [1.0, 2.0]) : f32[5]", None),
     ],
 )
-def test_a_rule_that_an_unknown_rank_breaks_too_is_broken(call: str, sentence: str | None) -> None:
+def test_a_contradiction_that_an_unknown_rank_removes_is_no_misfit(call: str, sentence: str | None) -> None:
     (op,) = parse_model(graph_text(f"%y = {call}", inputs="%x: f32[]")).main
     assert (misfit(op) is None) if sentence is None else sentence in (misfit(op) or "")
     assert op.inputs[0] is not None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit leaves at most as many operators as ONE left in recorded results, for each flag and after O1."""
+"""circlekit leaves at most as many operators as ONE left in recorded results, for each flag and after O1.
+
+REFUSED and TWO_NAMES list the exceptions.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def bias_is_computed(model: Model) -> bool:
 
 
 def activation_counts(model: Model) -> bool:
-    """Return whether values change without the activation of the Mul, which ONE drops."""
+    """Return whether values change without the activation of the Mul.  ONE drops this activation."""
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     (wanted,) = circlekit.run(model, inputs)
     inner = next(op for op in model.main if op.code == "MUL")
@@ -165,7 +168,7 @@ def test_refused_rows_are_in_the_table() -> None:
 # -- O1 ----------------------------------------------------------------------------------------
 
 TWO_NAMES = {"CSE_Quantize_000", "CSE_Transpose_000"}
-"""Recipes whose two outputs are one value.  We keep both names, which takes a copy; ONE loses one."""
+"""Recipes whose two outputs are equal.  circlekit keeps both names, which takes a copy; ONE loses a name."""
 
 
 @pytest.mark.parametrize("row", rows_of("o1.tsv"), ids=lambda row: row["recipe"])

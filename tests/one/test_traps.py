@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models; ONE's passes handle many of them wrongly.  The pass alone, and O1, run for both formats."""
+"""Tiny models, many of which ONE's passes handle wrongly: the passes of the case, and O1, in both formats."""
 
 from __future__ import annotations
 

@@ -86,7 +86,10 @@ class Attribute:
 
 
 def comparable(value: Any) -> Any:
-    """Return ``value`` as operators store it: a list or an array becomes a tuple, so that ``==`` works."""
+    """Return ``value`` as operators store it: a list or an array becomes a tuple, so that ``==`` works.
+
+    An array without axes becomes a number.
+    """
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return tuple(value) if isinstance(value, list) else value
@@ -159,7 +162,7 @@ class Declaration:
     per_axis_operands: ClassVar[tuple[str, ...]] = ()
     """The parameter operands that have one element or one row for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
-    """The parameter operands and attributes that hold axes of the data, which may be negative."""
+    """The parameter operands and attributes that hold axes of the data; an axis may be negative."""
     quantization_rule: ClassVar[QuantizationRule | None] = None
     """The scales and zero points that quantized kernels require; None: the operator is never quantized."""
 
@@ -220,7 +223,9 @@ class Declaration:
         - ShapeError if the operands do not fit, or if a result would have more than MAX_RANK dimensions or a
           dimension out of range;
         - UnsupportedError if there is no shape rule;
-        - ModelError if a graph attribute is missing, or if ``infer`` itself is wrong.
+        - ModelError if a required operand or a graph attribute is missing, an attribute has a wrong value, or
+          ``infer`` itself is wrong;
+        - any other CirclekitError that ``infer`` raises.
         """
         kind = type(self).__name__
         for spec in self.attributes:
@@ -250,7 +255,7 @@ class Declaration:
         """Return the result, or a tuple of results, as arrays.
 
         The arguments are one array per operand, None for an absent operand.  Raise UnsupportedError if there
-        is no kernel for these operands.
+        is no kernel for these operands; ModelError, mostly ShapeError, if elements or shapes do not fit.
         """
         raise UnsupportedError(f"{self.code} has no kernel")
 
@@ -274,7 +279,10 @@ class Declaration:
         return {}
 
     def macs(self) -> int:
-        """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
+        """Return the multiply-accumulates of one run.
+
+        An unknown dimension counts as 1, a shape of unknown rank as 0.
+        """
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:

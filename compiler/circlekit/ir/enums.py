@@ -47,7 +47,10 @@ class WeightsFormat(Named):
 
 
 class RoPEMode(Named):
-    """How RoPE pairs the n elements of a vector to rotate them: i with i + n / 2 (GPT_NEOX), or neighbors."""
+    """The pairs of elements that RoPE rotates, for a vector of n elements.
+
+    GPT_NEOX: element i and element i + n / 2.  GPT_J: element 2 i and element 2 i + 1.
+    """
 
     GPT_NEOX = auto()
     GPT_J = auto()

@@ -96,7 +96,7 @@ class _Comparison:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
-        """Make two values counterparts when they first meet; afterwards they may meet only each other."""
+        """When two values first meet, make them counterparts; from then on, each may meet only the other."""
         counterpart = self.pairs.get(id(a))
         if counterpart is b:
             return

@@ -73,9 +73,10 @@ class OperandField(Operand):
     """An operand as a field of an operator: a Value, None if absent, or a tuple of Values if variadic."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        """Return the operand, or on the class the declaration; raise ModelError if it is required but absent.
+        """Return the operand of an operator; return the declaration if the field is read from the class.
 
-        The tuple of a variadic operand leaves out absent elements.
+        Raise ModelError if the operand is required but absent.  The tuple of a variadic operand leaves out
+        absent elements.
         """
         if op is None:
             return self
@@ -129,10 +130,11 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
-    """Declare an attribute with its default value, whose type is the type of the attribute.
+    """Declare an attribute.
 
-    ``field``: the schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the
-    attribute has no effect on data that is not quantized, so rewrites of such data ignore it.
+    ``default``: its value if none is set; a value that is set must have the same type.  ``field``: the
+    schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the attribute has
+    no effect on data that is not quantized, so rewrites of such data ignore it.
     """
     return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 

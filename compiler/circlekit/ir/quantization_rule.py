@@ -59,8 +59,8 @@ class QuantizationRule:
 
     ``results_follow``: the operand whose scale and zero point every result has, because the kernel moves or
     compares integers without scaling them.
-    ``averages``: the kernel computes means of the integers of the operand ``results_follow``, and rounds them
-    to integers of the same scale.
+    ``averages``: the kernel computes means of the integers of the operand that ``results_follow`` names, and
+    rounds them to integers of the same scale.
     ``rounds_inside``: 8-bit kernels round intermediate results to steps that may be far too coarse, so int16
     is preferred.
     ``operands_follow``: the operands that have the scale and zero point of the first result, because the
@@ -89,7 +89,8 @@ class QuantizationRule:
     ``attributes``: the attributes, with values, that a quantized operator must have.
     ``least_step``: by dtype, the smallest allowed ratio of the result's scale to the largest scale of an
     operand.  It keeps the kernel's last multiplier below 1.
-    ``least_square_step``: the same for the ratio to the square of that scale.
+    ``least_square_step``: by dtype, the smallest allowed ratio of the result's scale to the square of the
+    largest scale of an operand, for the same reason.
     ``scales_below``: the scale of every operand must be less than this; otherwise the kernel gives wrong
     results or ends the process.
     ``mask_distance``: a number that lies this far below all other numbers of its operand gives a result of

@@ -18,8 +18,8 @@ def infer_shapes(model: Model) -> int:
     """Fill in unknown ranks and dimensions of results; return how many values got another shape.
 
     Known dimensions stay.  Operators without a shape rule are skipped.  If a rule rejects the operands or
-    contradicts a dtype or dimension in the model, raise ModelError, mostly its subclass ShapeError, with the
-    place of the operator.
+    contradicts a dtype, rank or dimension in the model, raise ModelError, mostly its subclass ShapeError,
+    with the place of the operator.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -112,9 +112,9 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each value with the shape [] whether it is a scalar or has an unknown rank; set its shape.
 
     Old files write [] for both; a constant is a scalar.  A result gets the inferred shape, or an unknown
-    rank if its operator has no shape rule.  An operand gets an unknown rank if the shape rule rejects it as
-    a scalar.  If a shape still contradicts a shape rule after that, raise ModelError, mostly ShapeError, with
-    the place; if ``strict`` is false, ignore the contradiction.
+    rank if its operator has no shape rule.  If the shape rule rejects the operands, those with the shape []
+    get an unknown rank.  If a shape then still contradicts a shape rule, raise ModelError, mostly ShapeError,
+    with the place; if ``strict`` is false, ignore the contradiction.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):

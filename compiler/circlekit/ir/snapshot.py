@@ -59,7 +59,10 @@ class Snapshot:
         yield from self._values
 
     def is_of(self, model: Model) -> bool:
-        """Return whether this is a snapshot of ``model`` and no graph has changed since it was made."""
+        """Return whether this is a snapshot of ``model``, and the epochs of its graphs are still the same.
+
+        ``Graph.epoch`` says which changes count.
+        """
         return model is self._model and self._epochs == [graph.epoch for graph in model.graphs]
 
     def restore(self) -> None:

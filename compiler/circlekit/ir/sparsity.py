@@ -39,7 +39,8 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
         return f"the sparsity has blocks along {block_map[:16]}, expected different axes of rank {rank}"
     blocks = [int(levels[order.index(rank + i)].get("dense_size", 0)) for i in range(len(block_map))]
-    sizes = [*shape, *blocks]  # by the numbers in ``order``; for a divided axis, the number of blocks
+    # the size of each axis, indexed by its number in ``order``; for a divided axis, its number of blocks
+    sizes = [*shape, *blocks]
     for axis, block in zip(block_map, blocks, strict=True):
         if block < 1 or shape[axis] % block:
             size = counted(shape[axis], "element")

@@ -42,10 +42,10 @@ class Quantization:
     """Quantization parameters: real = scale * (stored - zero_point).
 
     ``scale`` (float32) and ``zero_point`` (int64) are vectors with one element for the tensor, or one for
-    each index of the axis ``quantized_dimension``.  With several scales, a file may also have one zero
-    point, or an empty vector of them.  Both are empty if the file only has ``details``, or only ``min`` and
-    ``max``, the float32 range that a calibration recorded.  ``details``: the schema's table of another kind
-    of quantization (custom, blockwise, MX), with a Value in place of each tensor index.
+    each index of the axis ``quantized_dimension``.  With several scales, a file may also have one zero point
+    or none.  Both vectors are empty if the file only has ``details``, or only ``min`` and ``max``, the
+    float32 range that a calibration recorded.  ``details``: the schema's table of another kind of
+    quantization (custom, blockwise, MX), with a Value in place of each tensor index.
     """
 
     scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -107,9 +107,9 @@ class Tensor:
         data: Array | None = None,
         quantization: Quantization | None = None,
     ) -> None:
-        """Make a tensor; raise ModelError for a ``dtype`` or ``shape`` of another type.
+        """Make a tensor.
 
-        A shape may also be given as a list.
+        Raise ModelError unless ``dtype`` is a DType, and ``shape`` a tuple, a list or None.
         """
         if not isinstance(dtype, DType):
             raise ModelError(f"%{name}: expected a dtype of circlekit.ir.dtypes, such as f32, got {dtype!r}")

@@ -36,15 +36,14 @@ def check(model: Model) -> None:
     """Raise ModelError with all faults of ``model``, if there are any."""
     findings = verify(model)
     if findings:
-        count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
-        raise ModelError(f"the model breaks {count}", *map(str, findings))
+        raise ModelError(f"the model has {counted(len(findings), 'fault')}", *map(str, findings))
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return all faults of ``model``, in the order of its graphs; [] if it is valid.
+    """Return all faults of ``model``: of its graphs in order, then recursive calls, then signatures.
 
-    In a graph, the faults of values come before those of operators.  A graph whose list of operators is
-    broken is not examined further.
+    The list is empty if the model is valid.  In a graph, the faults of values come before those of operators.
+    A graph whose list of operators is broken is not examined further.
     """
     return list(_Verifier(model).findings())
 
@@ -82,7 +81,8 @@ class _Verifier:
         for graph in self.model.graphs:
             yield from self._graph(graph, f"graph {graph.name}")
         for graph, callee in recursive_calls(self.model):
-            yield Finding(f"graph {graph.name}", f"it calls graph {callee.name}, which calls it")
+            message = f"it calls graph {callee.name}, which calls it, directly or not"
+            yield Finding(f"graph {graph.name}", message)
         yield from self._signatures()
 
     def _graph(self, graph: Graph, where: str) -> Iterator[Finding]:
@@ -135,9 +135,9 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
 
 
 def shared_names(graph: Graph) -> dict[Value, Value]:
-    """Return {value: other} for each input or output that has the same name as ``other``, an earlier one.
+    """Return {value: other} for each input or output of ``graph`` with the name of an earlier one, ``other``.
 
-    Both are inputs or outputs of ``graph``.  Values without a name are left out.
+    Values without a name are left out.
     """
     names: dict[str, Value] = {}
     interface = [value for value in (*graph.inputs, *graph.outputs) if value.name]

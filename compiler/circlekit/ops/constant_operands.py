@@ -57,7 +57,8 @@ def vector_length(value: Value) -> int | None:
 def listed_shape(value: Value) -> Shape | None:
     """Return the shape whose dimensions are the elements of the operand ``value``.
 
-    If the operand is not constant, all dimensions are unknown.  If its length is unknown too, return None.
+    Unless the operand is a plain constant of integers, all dimensions are unknown.  If the number of its
+    elements is unknown too, return None.
     """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
@@ -75,7 +76,7 @@ def constant_elements(value: Value) -> Array:
     objects, and sparse constants become dense.  Raise
 
     - ModelError if ``value`` is not a constant, or its data do not fit its shape;
-    - UnsupportedError for data that no kernel reads (compressed constants, microscaled types);
+    - UnsupportedError for data that no kernel reads (compressed; packed floats other than bfloat16);
     - LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
@@ -175,8 +176,9 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
     - A node stands for an index along the axis of its level.  In a dense level, each parent has a node for
       every index; in a compressed level, for each index that is listed.
-    - An axis may be divided into blocks.  Its index is then the number of the block.  The index inside the
-      block is an axis of its own: entry b of ``block_map`` is the divided axis, rank + b the axis inside.
+    - An axis may be divided into blocks.  It then has two levels: one for the number of the block, one for
+      the index inside the block.  If entry b of ``block_map`` is this axis, ``traversal_order`` calls the
+      second level rank + b.
     - The nodes of the last level are the stored elements.
 
     For example, [[0, 5, 0], [7, 0, 8]] may be stored as the elements 5, 7, 8, with two levels:

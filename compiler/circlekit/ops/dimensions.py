@@ -122,7 +122,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
 
 def _size(dims: Shape) -> int:
     """Return the product of ``dims``, which are known and not 0."""
-    return math.prod(filter(None, dims))  # ``filter`` only tells the type checker that none is None
+    return math.prod(filter(None, dims))  # ``filter`` removes nothing: it is for the type checker
 
 
 def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:

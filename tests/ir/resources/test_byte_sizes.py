@@ -23,7 +23,9 @@ def test_sizes_are_parsed_in_powers_of_1024(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "M", "1X", "1e9", "9" * 5000, "inf", "0.1"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "M", "1X", "1e9", "9" * 5000, "inf", "0.1", "1\N{KELVIN SIGN}"]
+)
 def test_texts_that_are_not_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a size such as 512M"):
         parse_size(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of progress: who gets them, and what is left out."""
+"""Reports of progress: who gets them, and the defaults of their arguments."""
 
 from __future__ import annotations
 

@@ -116,11 +116,11 @@ def refuse(*args: int) -> None:
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("how", ["full", "unknown", "open"])
-def test_without_a_file_the_array_is_in_memory(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if how == "full":
+@pytest.mark.parametrize("cause", ["full disk", "no posix_fallocate", "no descriptor left"])
+def test_without_a_file_the_array_is_in_memory(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if cause == "full disk":
         monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
-    elif how == "unknown":
+    elif cause == "no posix_fallocate":
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     else:
         monkeypatch.setattr(scratch_files, "MAX_DESCRIPTOR", 0)

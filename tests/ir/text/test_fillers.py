@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers give the same bytes on every machine and for ever, and what their names promise."""
+"""Fillers give the same bytes on every machine and for ever, and the numbers that their names promise."""
 
 from __future__ import annotations
 
@@ -106,8 +106,10 @@ def test_arguments_that_do_not_fit(
 
 
 def test_types_that_do_not_fit() -> None:
-    with pytest.raises(ModelError, match="cannot make i4"):
+    with pytest.raises(ModelError, match="cannot make i4; use raw"):
         fill("zeros", (), {}, DType.INT4, (1,), 0)
+    with pytest.raises(ModelError, match="cannot make c64; use base64"):
+        fill("zeros", (), {}, DType.COMPLEX64, (1,), 0)
     with pytest.raises(ModelError, match="cannot hold nan"):
         fill("constant", (float("nan"),), {}, DType.INT8, (1,), 0)
 

@@ -190,7 +190,8 @@ def test_arrays(text: str, shape: tuple[int, ...] | None, found: object) -> None
         ("[1e39]", DType.FLOAT32, None, "1e+39 does not fit f32"),
         ("[65520]", DType.FLOAT16, None, "65520 does not fit f16"),
         ("[" + "9" * 400 + "]", DType.FLOAT32, None, "a number does not fit a float"),
-        ("[1]", DType.INT4, None, "a constant of i4 has no elements to write"),
+        ("[1]", DType.INT4, None, 'a constant of i4 has no elements to write; use raw("...")'),
+        ("[1]", DType.COMPLEX64, None, 'a constant of c64 has no elements to write; use base64("...")'),
         ("[a]", DType.INT8, None, "expected a number, got a"),
     ],
 )
@@ -333,7 +334,7 @@ def test_attributes(default: object, text: str, value: object) -> None:
         ("", "word", "expected a literal, got word; write strings in quotes"),
         ("", "1", "attr is 1, expected a string"),
         ((), "1", "attr is 1, expected a list"),
-        (Activation.NONE, '"RELU"', "attr cannot be RELU; did you mean RELU"),
+        (Activation.NONE, '"RELU"', 'attr cannot be "RELU"; did you mean RELU'),
     ],
 )
 def test_attributes_that_do_not_fit(default: object, text: str, message: str) -> None:

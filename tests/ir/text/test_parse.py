@@ -98,7 +98,7 @@ def test_values_may_have_the_names_of_keywords(name: str) -> None:
     assert operand(f"%y = Neg(%{name})", f"%{name}: f32[2]", 0).name == name
 
 
-def test_names_of_literals_keep_off_other_names() -> None:
+def test_names_of_literals_differ_from_all_other_names() -> None:
     model = parse_model(graph_text("%a = Add(%x, 1.0)", "%a/rhs = Add(%a, 2.0)", "%y = Add(%a/rhs, 3.0)"))
     names = [v.name for v in model.main.values()]
     assert len(set(names)) == len(names)
@@ -141,7 +141,7 @@ def test_graphs_of_operators_may_come_later() -> None:
     assert loop.output.shape == ()
 
 
-def test_a_reference_is_read_by_the_caller_only() -> None:
+def test_a_file_is_read_by_the_function_of_the_caller() -> None:
     asked = []
 
     def resolve(path: str, offset: int, size: int) -> bytes:
@@ -214,7 +214,7 @@ def test_details_of_a_quantization_name_values_of_the_graph() -> None:
 
 
 def test_the_largest_rank() -> None:
-    """An array of numpy has at most MAX_RANK dimensions."""
+    """An array of numpy 1 has at most MAX_RANK dimensions."""
     text = "graph main(%x: f32[{}]) -> %x {{ }}"
     assert parse_model(text.format(",".join("1" * MAX_RANK))).main.inputs[0].rank == MAX_RANK
     with pytest.raises(ParseError, match=f"expected at most {MAX_RANK} dimensions, got {MAX_RANK + 1}"):

@@ -73,6 +73,13 @@ CASES = [
         "3:21",
         "no attribute akt; did you mean act?",
     ),
+    (
+        "entry of an opaque operator",
+        line('%b = Opaque(%a) {code: "X", y: 1} : f32[1]'),
+        "3:31",
+        "Opaque has no attribute y; it has version, extra, code, custom_code, options",
+    ),
+    ("version", line("%b = Relu(%a) {version: 1.5}"), "3:18", "version must be an integer"),
     ("member", line("%b = Add(%a, %a) {act: RELU7}"), "3:21", "act cannot be RELU7; did you mean RELU"),
     ("no member", line("%b = Add(%a, %a) {act: 3}"), "3:21", "act cannot be 3; expected one of NONE, RELU"),
     (
@@ -146,6 +153,12 @@ CASES = [
     ),
     ("quant dtype", line("%b: i8[1] quant(scale: array(f64, [1]))"), "3:13", "expected a list of f32"),
     ("quant rank", line("%b: i8[1] quant(scale: array(f32, [[1]]))"), "3:13", "expected a list of f32"),
+    (
+        "shape of a list",
+        line("%b: i8[1] extra(a: array(f32, [1], [1]))"),
+        "3:13",
+        "nested lists give the shape",
+    ),
     ("quant bytes", line('%b: i8[1] quant(scale: base64("AA=="))'), "3:13", "expected a list of f32"),
     *(
         (f"shape {shape[:40]} of {place}", line(text.format(f'array(f32, "", [{shape}])')), place, message)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8, u16, u32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -46,6 +46,8 @@ def test_bitcast(before: DType, shape: Any, after: DType, wanted: Any) -> None:
 
 
 def test_bitcast_that_does_not_fit() -> None:
+    with pytest.raises(ModelError, match="BITCAST: expected a declared result"):
+        Bitcast(Value("x", u8, (2, 3)))
     op = Bitcast(Value("x", u8, (2, 3)), results=[Value("y", u16, (2,))])
     with pytest.raises(ShapeError, match=r"BITCAST to u16: expected a last dimension of 2, got \[2,3\]"):
         op.infer()

@@ -55,6 +55,12 @@ def test_complex_numbers_of_both_sizes() -> None:
     assert kernel_results(op, [x])[0].tolist() == x.tolist()
 
 
+def test_strings_are_not_converted_to_numbers() -> None:
+    op = Cast(Value("x", DType.STRING, (1,)), results=[Value("y", i32, (1,))])
+    with pytest.raises(UnsupportedError, match="CAST from str has no kernel"):
+        kernel_results(op, [np.array([b"1"], object)])
+
+
 def test_the_dtype_of_an_existing_result_decides() -> None:
     x = var(np.array([1.5], np.float32))
     op = Cast(x, results=[Value("y", i32, (1,))])

@@ -14,7 +14,7 @@ from tests.ops.quantized import draw, generator, quantized
 
 
 def ends(dtype: DType, zero: int) -> Array:
-    """Return the integers of ``dtype`` that are nearest to ``zero`` and farthest from it, not ``zero``."""
+    """Return the integers of ``dtype`` nearest to ``zero`` and farthest from it, without ``zero`` itself."""
     low, high = dtype.limits
     numbers = {low, high, *range(max(low, zero - 2), min(high, zero + 2) + 1)} - {zero}
     return np.array(sorted(numbers)).astype(dtype.numpy)

@@ -78,7 +78,7 @@ def test_scales_that_are_powers_of_two(code: str, powers: tuple[int, ...], act: 
 
 
 @pytest.mark.parametrize("code", ["ADD", "SUB"])
-def test_both_operands_cannot_be_shifted(code: str) -> None:
+def test_shifted_operands_need_a_result_with_the_larger_scale(code: str) -> None:
     x = np.zeros(2, np.int16)
     operands = [quantized(i16, (2,), 2.0**-12) for _ in range(2)]
     op = REGISTRY[code](*operands, results=[quantized(i16, (2,), 2.0**-10)])

@@ -89,7 +89,7 @@ def test_quantize_per_channel(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [i8, i16])
-def test_quantize_halves_and_their_neighbours(dtype: DType) -> None:
+def test_quantize_halves_and_their_neighbors(dtype: DType) -> None:
     halves = np.arange(-20000, 20000).astype(np.float32) / 2
     x = np.concatenate(
         [halves, np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))]

@@ -48,7 +48,7 @@ def test_one_axis(geometry: Geometry) -> None:
 
 
 def test_geometry() -> None:
-    """SAME puts the odd element of padding after the data; VALID has none."""
+    """SAME puts the odd element of padding after the data; VALID has no padding."""
     assert GEOMETRIES[0] == ((3,), (2,), (1,), (1,), (4,), (7,))
     assert GEOMETRIES[1] == ((2,), (3,), (2,), (0,), (2,), (7,))
     assert Geometry.of((6,), (4,), (1,), (1,), Padding.SAME).before == (1,)

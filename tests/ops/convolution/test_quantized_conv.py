@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized convolutions, bit for bit as LiteRT's kernels; also hybrid ones, except transposed ones.
+"""Quantized and hybrid convolutions, bit for bit as LiteRT's kernels; hybrid transposed ones up to rounding.
 
 Hybrid: the data are floats, and the weights are integers.
 """
@@ -163,7 +163,7 @@ def test_int16_by_int8_with_sums_of_32_bits(kind: str, index: int) -> None:
 @pytest.mark.parametrize("kind", ["conv", "grouped", "depthwise"])
 @pytest.mark.parametrize("index", range(4))
 def test_int8_by_int4(kind: str, index: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kind == "depthwise":  # the reference kernel does it, but LiteRT registers it up to version 6
+    if kind == "depthwise":  # the reference kernel takes int4, but LiteRT registers it up to version 6 only
         monkeypatch.setattr(DepthwiseConv2D, "required_version", lambda self: 6)
     layer = draw_layer(kind, "int4", index)
     data = quantized(i8, layer.input, draw_scale(layer.rng), draw_zero(layer.rng, i8))
@@ -227,9 +227,8 @@ def test_hybrid(kind: str, kernels: Kernels, index: int) -> None:
         assert filter.quantization is not None
         scale = np.resize(filter.quantization.scale, layer.channels)
         filter.quantization = Quantization(scale, np.zeros(scale.size, np.int64), layer.axis)
-    tolerance = (
-        FLOAT_TOLERANCE if kind == "transposed" else 0
-    )  # LiteRT adds the products of this one as floats
+    # LiteRT adds the products of a transposed layer as floats
+    tolerance = FLOAT_TOLERANCE if kind == "transposed" else 0
     with following(kernels):
         op, is_optimized = layer.op(var(x), filter, bias), kernels is Kernels.OPTIMIZED
         check(op, x, tolerance=tolerance, optimized=is_optimized)

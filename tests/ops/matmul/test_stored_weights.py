@@ -76,7 +76,7 @@ def sparsity_of(tree: Mapping[str, Any]) -> Any:
     ("batch", "units", "depth", "size"), [(1, 4, 32, 32), (3, 8, 128, 32), (5, 12, 192, 64)]
 )
 def test_blockwise_weights(batch: int, units: int, depth: int, size: int) -> None:
-    """Each row has a scale per block.  Only LiteRT's optimized kernel supports that."""
+    """Each row has a scale per block.  Of LiteRT's kernels, only the optimized one supports that."""
     rng = generator("blocks", batch, units, depth)
     x = rng.normal(size=(batch, depth)).astype(np.float32)
     scales = Value.constant("scales", (2.0 ** rng.uniform(-9, -6, (units, depth // size))).astype(np.float16))
@@ -141,7 +141,7 @@ def test_sparse_float_weights(dtype: DType, block: int) -> None:
 
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_sparse_int8_weights(per_channel: bool) -> None:
-    """For blocks of 16, LiteRT has only an optimized kernel, which computes in fixed point."""
+    """For blocks of 16, LiteRT has one kernel, which is in both kernel sets and computes in fixed point."""
     rng = generator("sparse i8", per_channel)
     x, w = quantized(i8, (3, 64), 0.05, 11), sparse(rng, i8, 8, 64, 16)
     if per_channel:

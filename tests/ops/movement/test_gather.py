@@ -151,7 +151,11 @@ def test_indices_that_are_floats_are_an_error() -> None:
         (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices: expected at most 2 coordinates, got 3"),
         (lambda x: EmbeddingLookup(ints([[0]]), x), r"expected lookup of rank 1, got shape \[1,1\]"),
         (lambda x: ReverseV2(x, ints([2])), "axis 2 is out of range for rank"),
-        (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
+        (
+            lambda x: Gather(x, ints([[0]]), axis=1, batch_dims=1),
+            "expected dimension 2 along batch axis 0, got 1",
+        ),
+        (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "seq_lengths: expected 2 elements, .*, got 1"),
         (lambda x: ReverseSequence(x, ints([1, 1])), "different axes seq_dim and batch_dim, got 0 for both"),
         (lambda x: TopKV2(x, ints(4)), r"k: expected from 0 to the last dimension of \[2,3\], got 4"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),

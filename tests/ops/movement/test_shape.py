@@ -166,7 +166,7 @@ def test_range(case: tuple[float, float, float], dtype: str) -> None:
     assert op.output.shape == got.shape
 
 
-def test_an_endless_range_is_refused() -> None:
+def test_a_range_reaches_its_limit_and_has_scalar_operands() -> None:
     with pytest.raises(ShapeError, match="a range from 0 to 5 by -1 never reaches its limit"):
         Range(ints(0), ints(5), ints(-1))
     with pytest.raises(ShapeError, match=r"expected limit of rank 0, got shape \[1\]"):

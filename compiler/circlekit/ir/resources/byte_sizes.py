@@ -33,7 +33,8 @@ def parse_size(text: str) -> int:
 
     Units are powers of 1024.  Raise ValueError if the text is no size or means less than one byte.
     """
-    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    pattern = r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*"
+    match = re.fullmatch(pattern, text, re.IGNORECASE | re.ASCII)  # ASCII: the Kelvin sign is no K
     size = 0 if match is None else int(float(match[1]) * (1 << _EXPONENTS[match[2].upper()]))
     if size < 1:
         raise ValueError(f"expected a size such as 512M or 8G, got {text[:40]!r}")

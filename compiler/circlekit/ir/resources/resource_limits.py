@@ -34,7 +34,7 @@ DEFAULT_CALLS = 1_000_000
 MAX_CALL_DEPTH = 64
 """The largest depth of nested graph calls.  The interpreter is recursive, and Python's stack is limited."""
 
-_CGROUP = Path("/sys/fs/cgroup/memory.max")  # the memory limit of a container, in Linux
+_CGROUP = Path("/sys/fs/cgroup/memory.max")  # the memory limit of a container (Linux, cgroup version 2)
 
 
 @dataclass(eq=False, repr=False)

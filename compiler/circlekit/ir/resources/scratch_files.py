@@ -35,7 +35,11 @@ MAX_DESCRIPTOR = 512
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array in a file, or in memory if no file can be made for it; its elements are not set."""
+    """Return a new array in a file, or in memory if no file can hold it; its elements are not set.
+
+    No file can hold it on a full disk, without ``posix_fallocate``, or if the file would have a descriptor
+    above the limit.
+    """
     size = prod(shape) * dtype.itemsize
     largest = MAX_DESCRIPTOR if size >= HUGE_BYTES else MAX_DESCRIPTOR // 2
     # the space is reserved at once: on a full disk, a later write to a mapped page would kill the process
@@ -60,7 +64,7 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 def moved_to_file(array: Array) -> Array:
     """Return a copy of ``array`` in a file, or ``array`` itself if a copy is not needed.
 
-    It is not needed for a small array, for a view of a small array, and for a view of a memory map or of
+    No copy is needed of a small array, of a view of a small array, and of a view of a memory map or of
     another buffer.
     """
     owner = array  # the array that has the memory; ``base`` of an array in a file is the memory map
@@ -81,7 +85,7 @@ def copied_to_file(array: Array) -> Array:
 def with_results_in_files(array: Array) -> Array:
     """Return ``array``, or a special view of it if it is large.
 
-    Elementwise numpy functions on that view put their large results into files too.
+    Elementwise numpy functions with one result put a large result into a file if an operand is such a view.
     """
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 

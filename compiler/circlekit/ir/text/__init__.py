@@ -16,7 +16,7 @@ The modules ``syntax`` and ``document`` give the grammar.  The data of a constan
 
 - a number, or a list, nested or flat;
 - a filler, such as ``gaussian(0, 0.1)``, which computes the elements (see ``fillers``);
-- ``base64("...")``, or ``raw("...")`` for the bytes of a packed or sparse constant (base64, too);
+- ``base64("...")``, or ``raw("...")`` for a packed, sparse or compressed constant (its bytes in base64);
 - ``file("net.circle", offset, size)``.
 
 Examples of types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for an unknown rank,

@@ -32,6 +32,7 @@ from circlekit.ir.text.literal_parsing import (
     Fail,
     array_of,
     array_of_bytes,
+    bytes_hint,
     bytes_of,
     check_shape,
     literal_dtype,
@@ -61,8 +62,9 @@ def constant_array(
     (``gaussian(...)``, for example).  ``resolve``: reads ``file(...)``; None forbids it.  ``fail``: raises a
     ParseError with the given message.
 
-    The data have the dtype and the shape, except those of ``raw(...)`` and ``file(..., raw: true)``: these
-    are the bytes of a packed or sparse constant, a uint8 vector.  Only their shape can be None (``[*]``).
+    The data have the dtype and the shape.  There is one exception: ``raw(...)`` and ``file(..., raw: true)``
+    give the bytes of a packed, sparse or compressed constant, a uint8 vector.  The shape of such a constant
+    may have unknown dimensions, or be None (``[*]``).
     """
     # ``zeros`` is short for ``zeros()``
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
@@ -76,7 +78,7 @@ def constant_array(
                 fail("raw bytes need a shape in the type")
             return spec.shape, np.frombuffer(data, np.uint8)
         if dtype.numpy is None:
-            fail(f"{dtype.short} is a packed dtype; write raw(base64 text)")
+            fail(f"{dtype.short} is a packed dtype; {bytes_hint(dtype)}")
         shape = _static(spec, fail)
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
@@ -102,7 +104,7 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """Return the bytes that ``base64``, ``raw`` or ``file`` gives, and whether they are packed or sparse."""
+    """Return the bytes that ``base64``, ``raw`` or ``file`` gives, and whether they are raw."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
             fail(f"{call.name} takes one base64 string")

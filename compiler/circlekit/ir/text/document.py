@@ -16,7 +16,7 @@ A ``graphref`` is ``@name``.  A ``value`` is ``%name``: in a signature, a value 
 elsewhere, a value of the graph in whose text it stands.  ``syntax`` defines ``statement``, ``call``,
 ``type``, ``tree`` and ``argument``.
 
-``model`` and ``extra`` may occur once in a document, ``table`` and ``extra`` once in a graph.
+``model`` and ``extra`` occur at most once in a document, ``table`` and ``extra`` at most once in a graph.
 
 ``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.
 ``extra`` gives fields of the schema that the IR does not interpret.  If a name in the model is empty or used

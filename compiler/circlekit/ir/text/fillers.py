@@ -18,6 +18,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resources.resource_limits import count_memory, need_memory
+from circlekit.ir.text.literal_parsing import bytes_hint
 from circlekit.ir.value import Array
 
 
@@ -45,7 +46,8 @@ def _constant(size: int, value: float) -> Array:
 
 
 def _arange(size: int, start: float = 0.0, step: float = 1.0) -> Array:
-    return np.arange(size, dtype=np.float64) * step + start
+    with np.errstate(invalid="ignore"):  # 0 * inf is nan
+        return np.arange(size, dtype=np.float64) * step + start
 
 
 FILLERS: dict[str, Callable[..., Array]] = {
@@ -85,10 +87,10 @@ def fill(
     an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so
     that ``high`` is excluded; other fillers round to nearest.  A bool is true if the number is not 0; with
     ``uniform``, if the number is at least 0.5.  Raise ModelError for arguments or a dtype that the filler
-    does not take, LimitError for an array above the memory limit.
+    does not take, and for NaN in an integer or a bool; LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
-        raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
+        raise ModelError(f"a filler cannot make {dtype.short}; {bytes_hint(dtype)}")
     size = prod(shape)
     scratch = SCRATCH_BYTES_PER_ELEMENT.get(name, 24)
     need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")

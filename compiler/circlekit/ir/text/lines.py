@@ -119,8 +119,8 @@ def _attributes(op: Op, names: Names) -> list[str]:
         value = op.attribute_values.get(spec.name, spec.default)
         if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
             continue
-        # A default is left out.  The exception is one that was set, if the parser would take an implied value
-        # in its place.
+        # An attribute with its default is left out, except if the default was set and the parser would take
+        # an implied value in its place.
         is_set = spec.name in op.attribute_values
         is_implied = not is_set or same_attribute(value, implied.get(spec.name, value))
         if not same_attribute(value, spec.default) or not is_implied:

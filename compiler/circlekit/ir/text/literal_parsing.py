@@ -18,6 +18,7 @@ from circlekit.ir.core import Graph, Value
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.tensor import MAX_RANK, Array
+from circlekit.ir.text.lexer import quote
 from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, ValueName
 
@@ -92,6 +93,8 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     if dtype is None or dtype.numpy is None:
         fail(f"expected the dtype of an array, got {arguments[0]}")
     if isinstance(arguments[1], list):
+        if len(arguments) == 3:
+            fail("the nested lists give the shape; a shape may follow base64 text only")
         return array_of(arguments[1], dtype, None, fail)
     data = bytes_of(arguments[1], fail)
     shape = arguments[2] if len(arguments) == 3 else [len(data) // dtype.numpy.itemsize]
@@ -113,6 +116,11 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 # -- arrays ------------------------------------------------------------------------------------
+
+
+def bytes_hint(dtype: DType) -> str:
+    """Return, for an error message, how to give the bytes of a constant of ``dtype``."""
+    return f'use {"raw" if dtype.numpy is None else "base64"}("..."), with the bytes in base64'
 
 
 def check_shape(shape: Sequence[int], fail: Fail) -> None:
@@ -178,7 +186,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
     """Return the numbers as a vector of ``dtype``; round them for float dtypes, fail if one does not fit."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
-        fail(f"a constant of {dtype.short} has no elements to write; use raw(base64 text)")
+        fail(f"a constant of {dtype.short} has no elements to write; {bytes_hint(dtype)}")
     if dtype.numpy.kind == "b":
         if any(x not in (0, 1) for x in flat):
             fail("expected true or false for a bool")
@@ -239,7 +247,8 @@ def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail:
     """Return the member of an enum that ``literal`` names; ``members``: all members by name."""
     if not isinstance(literal, Symbol) or literal not in members:
         hint = did_you_mean(str(literal), members) or f"; expected one of {', '.join(members)}"
-        fail(f"{spec.name} cannot be {literal}{hint}")
+        shown = quote(literal) if type(literal) is str else literal
+        fail(f"{spec.name} cannot be {shown}{hint}")
     return members[literal]
 
 

@@ -165,7 +165,7 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(data: Any) -> bool:
-    """Return whether ``data`` is plain: ``format_tree`` can print it, and there is no graph in it."""
+    """Return whether ``data`` is plain: ``format_tree`` can print it, and it contains no graph."""
     if isinstance(data, Mapping):
         return all(isinstance(k, str) and _is_plain(x) for k, x in data.items())
     if isinstance(data, list | tuple):

@@ -47,7 +47,7 @@ _UNDECLARED = Operand(())  # stands for each operand of a class that declares no
 _UNDECLARED.name = "operand"  # part of the name of a constant, such as %y/operand
 
 _PLAIN: dict[str, tuple[type, str]] = {
-    "version": (int, "a number"),
+    "version": (int, "an integer"),
     "extra": (dict, "{field: value, ...}"),
     "code": (str, "a string"),
     "custom_code": (str, "a string"),
@@ -70,8 +70,8 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
     Raise
 
     - ParseError, with the place, for an invalid text, and if the constants together exceed the memory limit;
-    - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands, or if the text
-      leaves out types of results that cannot be inferred;
+    - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands;
+    - ModelError or UnsupportedError if the text leaves out types of results that cannot be inferred;
     - the errors of ``resolve``.
     """
     source = Source(text, label)
@@ -329,7 +329,8 @@ class _GraphBuilder:
         allowed = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
         for name, node in call.attributes.items():
             if name not in allowed:
-                hint = did_you_mean(name, specs) or f"; it has {', '.join(specs) or 'none'}"
+                known = [*specs, *(_PLAIN if cls is OpaqueOp else ())]
+                hint = did_you_mean(name, known) or f"; it has {', '.join(known) or 'none'}"
                 self.source.fail(f"{call.kinds[0].text} has no attribute {name}{hint}", node.token)
             if name in specs:
                 fail = self.source.fail_at(node.token)

@@ -143,7 +143,7 @@ class Call:
 
 @dataclass(eq=False, repr=False)
 class Constant:
-    """A constant.  ``payload``: its elements, or the filler that makes them."""
+    """A constant.  ``payload``: its elements, its bytes, or the filler that makes them."""
 
     result: Token
     type: TypeNode
@@ -229,11 +229,14 @@ def parse_type(source: Source) -> TypeNode:
 
 
 def _refuse_misspelled_suffix(source: Source) -> None:
-    """Raise ParseError if the name after a type resembles a suffix.  No name of a filler or operator does."""
+    """Raise ParseError if the name after a type resembles a suffix.
+
+    A filler or an operator may also follow a type; their names do not resemble a suffix with arguments.
+    """
     token, following = source.peek, source.ahead().text
     begins_statement = following in ("=", ",", ":")  # ``token`` is then a result in a picture
     if token.kind == "name" and token.text not in _SUFFIXES | _FLAGS and not begins_statement:
-        # ReadVariable(...) resembles ``variable``, but begins a statement
+        # before "(", ``variable`` is not suggested: ReadVariable(...) resembles it, but begins a statement
         hint = did_you_mean(token.text, sorted(_SUFFIXES if following == "(" else _SUFFIXES | _FLAGS))
         if hint:
             source.fail(f"no suffix of a type is named {token.text}{hint}", token)

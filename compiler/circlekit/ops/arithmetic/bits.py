@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -34,7 +34,7 @@ class Bitcast(Op, code="BITCAST"):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("BITCAST: expected a declared result, as its dtype cannot be inferred")
+            raise ModelError("BITCAST: expected a declared result, as its dtype cannot be inferred")
         dtype, shape = self.output.dtype, self.input.shape
         old_bytes, new_bytes = self.input.dtype.bits // 8, dtype.bits // 8
         if shape is None or not old_bytes or not new_bytes:  # strings and packed integers
@@ -174,7 +174,7 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
 
 
 class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
-    """The shape to which two shapes broadcast; all three are vectors."""
+    """The shape to which two shapes broadcast; operands and result are vectors."""
 
     shape1 = operand(i32, i64)
     shape2 = operand(i32, i64)

@@ -69,6 +69,8 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 
     def kernel(self, input: Array) -> Array:
         target = self.output.dtype
+        if input.dtype.hasobject:
+            raise UnsupportedError("CAST from str has no kernel")
         if input.dtype.kind == "c" and target not in (DType.COMPLEX64, DType.COMPLEX128):
             input = input.real
         if target is bf16:
@@ -135,7 +137,8 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
     halves differently (see ``numerics.output_stage.Kernels``).  If x / scale is NaN or outside of int32, it
     becomes -2^31; then the zero point is added modulo 2^32, as on x86.  A quantized input is requantized if
-    ``REQUANTIZED`` or ``ONE_REQUANTIZED`` lists its dtype with that of the result.
+    ``REQUANTIZED`` or ``ONE_REQUANTIZED`` lists its dtype with that of the result; other pairs of dtypes have
+    no kernel.
     """
 
     input = operand(*REAL, i32)
@@ -229,7 +232,8 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
     All these numbers are shifted by the same distance, so that 0.0 is one of them.  With ``narrow_range``
-    there is one number less.  ``num_bits``: 2 to 16, as TensorFlow requires.
+    there is one number less.  As TensorFlow requires, ``num_bits`` is 2 to 16, and ``min`` less than ``max``
+    (which is not checked).
     """
 
     min: float = attribute(0.0)

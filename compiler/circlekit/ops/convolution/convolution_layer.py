@@ -160,8 +160,8 @@ class ConvolutionLayer(Op):
         """Return float32 ``sums`` times the scales of quantized ``data`` and ``weights``.
 
         ``sums``: [N,H,W,C].  ``data``: the scales of the images, [N,1,1,1].  ``weights``: the scales of the
-        filter, [1] or [C].  ``depth``: the number of input channels.  The order of the two products decides
-        about the last bit; it is that of LiteRT's kernels.
+        filter, [1] or [C].  ``depth``: the number of input channels.  The order of the two products, on which
+        the last bit depends, is that of LiteRT's kernels.
         """
         return np.asarray(sums * (weights * data))
 

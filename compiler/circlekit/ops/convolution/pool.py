@@ -174,7 +174,10 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """``init_value`` and the elements of each window, combined by ``reduce_function``, without padding."""
+    """For each window: ``init_value`` and the elements, combined by ``reduce_function``.
+
+    There is no padding.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("init_value",))
 

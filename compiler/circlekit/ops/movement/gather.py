@@ -3,9 +3,9 @@
 
 Class arguments: ``data_movement``: results are copies of elements.  ``layout_operands``: the operands whose
 axes are those of the result; ``axis_numbers``: the attributes and operands that hold numbers of these axes.
-``versions``: the operator version for data of a dtype.  In a quantization rule, the result has the scale of
-the operand ``results_follow``, and the operands ``operands_follow`` have the scale of the result.  A constant
-``table`` of looked-up rows is stored like weights.
+``versions``: the operator version for data of a dtype.  In a quantization rule, ``results_follow`` names the
+operand whose scale the result has, and ``operands_follow`` the operands that have the scale of the result.
+``table``: the operand whose rows are looked up; a constant one may be stored like weights.
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, topk_v2.
 """
 
@@ -22,13 +22,13 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
-from circlekit.ops.dimensions import merge_dims, normalized_axis
+from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantized_values import is_per_channel, quantization_of, rearranged_type
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; both arrays broadcast."""
+    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; the two broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)
@@ -59,7 +59,11 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         if params is None or indices is None:
             return rearranged_type(self.params, None)
         axis, batch = self.axis_and_batch(len(params), len(indices))
-        head = [merge_dims(a, b) for a, b in zip(params[:batch], indices[:batch], strict=True)]
+        pairs = list(zip(params[:batch], indices[:batch], strict=True))
+        for i, (size, count) in enumerate(pairs):
+            if dims_differ(size, count):
+                raise ShapeError(f"indices: expected dimension {size} along batch axis {i}, got {count}")
+        head = (merge_dims(*pair) for pair in pairs)
         shape = (*head, *params[batch:axis], *indices[batch:], *params[axis + 1 :])
         return rearranged_type(self.params, shape)
 
@@ -83,8 +87,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        # ``taken`` has the axes of ``indices``, then those of ``params`` between the batch and ``axis``, then
-        # those after ``axis``; the axes before ``axis`` belong directly behind the batch
+        # ``taken`` has the axes of ``indices``, then the axes of ``params`` between the batch and ``axis``,
+        # then its axes after ``axis``; in the result, those before ``axis`` stand directly behind the batch
         axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
@@ -255,14 +259,20 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
             axes = [normalized_axis(a, len(shape)) for a in (self.seq_dim, self.batch_dim)]
             if axes[0] == axes[1]:
                 raise ShapeError(f"expected different axes seq_dim and batch_dim, got {axes[0]} for both")
-            merge_dims(shape[axes[1]], vector_length(self.seq_lengths))
+            self.require_lengths(shape[axes[1]], vector_length(self.seq_lengths))
         return rearranged_type(self.input, shape)
+
+    def require_lengths(self, batch: Dim, count: Dim) -> None:
+        """Raise ShapeError unless ``count``, the number of lengths, equals the size of axis ``batch_dim``."""
+        if dims_differ(batch, count):
+            expected = f"{counted(batch, 'element')}, one for each index along batch_dim"
+            raise ShapeError(f"seq_lengths: expected {expected}, got {count}")
 
     def kernel(self, input: Array, seq_lengths: Array) -> Array:
         axes = (self.batch_dim, self.seq_dim)
         data = np.moveaxis(input, axes, (0, 1))  # [batch, sequence, others]
         lengths = seq_lengths.reshape(-1, 1)
-        merge_dims(len(lengths), len(data))  # raises ShapeError if they differ
+        self.require_lengths(len(data), len(lengths))
         if np.any(lengths > data.shape[1]):
             raise ModelError(f"seq_lengths: expected at most {data.shape[1]}, got {lengths.max()}")
         positions = np.arange(data.shape[1])

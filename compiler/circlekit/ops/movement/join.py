@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that join and split tensors.  Source: TFLite concatenation, pack, unpack, split, split_v.
 
-In a quantization rule, the operands in ``operands_follow`` have the scale and zero point of the result.  All
-results have the scale and zero point of the operand ``results_follow``.  ``rearranged_type`` keeps the dtype
-and the scale of a value.  ``versions``: the operator version by dtype.
+In a quantization rule, ``operands_follow`` names the operands that have the scale and zero point of the
+result, and ``results_follow`` the operand whose scale and zero point all results have.  ``rearranged_type``
+keeps the dtype and the scale of a value.  ``versions``: the operator version by dtype.
 """
 
 from __future__ import annotations

@@ -136,12 +136,14 @@ def edge_pairs(blocks: list[int], edges: list[int]) -> list[list[int]]:
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
-    """Pads the spatial axes with zeros (``paddings`` [M,2]: before, after) and cuts them into blocks.
+    """Pads the spatial axes (``paddings`` [M,2]: before, after) and cuts them into blocks.
+
+    The padding is 0, in quantized data the zero point.
 
     One batch element of the result has the elements of one image that are at the same position in their
     blocks.  Its index is position * N + image, where positions are counted row by row, and N is the number of
     images.  So the batch grows by the factor prod(block_shape).  The operator is not declared as
-    ``data_movement``, because a zero of the padding is no copy of an input element.
+    ``data_movement``, because an element of the padding is no copy of an input element.
     """
 
     paddings = operand(i32)

@@ -169,7 +169,7 @@ def tanh_int16(x: Array, input: Value) -> Array:
 def require_output_scale(op: Op, scale: float) -> None:
     """Raise UnsupportedError if the result has another scale than ``scale``.
 
-    If the result is int16, also raise UnsupportedError for a zero point other than 0.
+    If the result is int16, also raise it if the operand or the result has a zero point other than 0.
     """
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
