@@ -180,6 +180,8 @@ def test_a_window_larger_than_the_image_has_no_maximum() -> None:
         ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
         ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
         ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive numbers each"),
+        ({"ksize": [1, 2, 2, 3]}, "ksize, strides: expected 1 for N and C"),
+        ({"strides": [2, 1, 1, 1]}, "ksize, strides: expected 1 for N and C"),
         ({"padding": "FULL"}, "padding: expected SAME or VALID, got 'FULL'"),
         ({"padding": 1}, "option padding: expected str, got 1"),
     ],
@@ -258,7 +260,7 @@ def nested(depth: int) -> Any:
 
 def test_limits_of_flexbuffers() -> None:
     assert read_flexbuffer(bytes(flexbuffers.Dumps(nested(64)))) == nested(64)
-    with pytest.raises(ModelError, match="expected at most 64 nested values"):
+    with pytest.raises(ModelError, match="expected at most 64 nested vectors and maps"):
         read_flexbuffer(bytes(flexbuffers.Dumps(nested(65))))
     assert read_flexbuffer(b"\x07\x04\x01") == 7  # an integer of one byte
     with pytest.raises(ModelError, match="expected at least 3 bytes, got 2"):

@@ -84,7 +84,7 @@ def test_the_size_of_the_result_is_an_operand() -> None:
     op = NonMaxSuppressionV4(var(b), var(s), var(most), single(0.5), single(0.0))
     assert op.output.shape == (None,)
     check(op, b, s, most)
-    with pytest.raises(ModelError, match=r"expected size and sigma of 0 or more, got -1 and 0\.0"):
+    with pytest.raises(ModelError, match=r"max_output_size and sigma of 0 or more, got -1 and 0\.0"):
         kernel_results(op, [b, s, np.array(-1, np.int32)])
 
 

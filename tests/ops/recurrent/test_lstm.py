@@ -283,6 +283,14 @@ def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
         Lstm(*values, kernel_type=LSTMKernelType.BASIC)
 
 
+@pytest.mark.parametrize(("index", "name"), [(0, "input"), (2, "weights")])
+def test_a_basic_lstm_needs_matrices(index: int, name: str) -> None:
+    values = [Value("v", f32, (1, 4)) for _ in range(5)]
+    values[index].shape = (4,)
+    with pytest.raises(ShapeError, match=rf"expected {name} of rank 2, got shape \[4\]"):
+        Lstm(*values, kernel_type=LSTMKernelType.BASIC)
+
+
 @pytest.mark.parametrize(
     ("shape", "time_major", "is_one_step"),
     [

@@ -71,7 +71,7 @@ def _clipped(x: Array, lowest: int) -> Array:
 
 
 def exact_float_dtype(bound: float) -> np.dtype[Any]:
-    """Return float32 if it holds all whole numbers up to ``bound``, else float64."""
+    """Return float32 for a ``bound`` below 2^24, up to which it holds all whole numbers; else float64."""
     return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
@@ -110,9 +110,9 @@ PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
-    """Return whether ``data`` is float32 and ``weights`` are integers (LiteRT's hybrid kernels).
+    """Return True for float32 ``data`` (LiteRT's hybrid kernels), False for integer ``data``.
 
-    Raise UnsupportedError if there is no kernel for these dtypes.
+    ``weights`` are integers.  Raise UnsupportedError if there is no kernel for these dtypes.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
@@ -138,8 +138,8 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
     """Return scale of the data * scale of the weights / scale of the output, as float64.
 
     The result is a scalar, or has one element per channel.  ``rounded``: whether the product of the first two
-    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the number of scales of the
-    weights is not 1 or ``channels``.
+    scales is rounded to float32.  Raise ModelError unless ``data`` and ``output`` have one scale, and
+    ``weights`` have 1 or ``channels`` scales.
     """
     scales = channel_scales(weights, channels)
     if rounded:
@@ -151,9 +151,10 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 
 
 def weight_zero_points(weights: Value, channels: int) -> Ints:
-    """Return the zero points of ``weights``, a scalar or [channels]; raise ModelError for any other count.
+    """Return the zero points of ``weights``, a scalar or [channels].
 
-    The zero points of signed weights are 0, because LiteRT ignores those in the file.
+    For signed weights this is 0: LiteRT ignores the zero points in the file.  Raise ModelError if uint8
+    weights have another number of zero points.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
@@ -165,7 +166,10 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 
 
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
-    """Return the bias of a layer on integer ``data`` as int64; raise UnsupportedError for a float bias."""
+    """Return the bias of a layer on integer ``data`` as int64.
+
+    Raise UnsupportedError for a bias that does not have signed integers.
+    """
     if bias is None:
         return None
     if bias.dtype.kind != "i":
@@ -185,7 +189,7 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, in a float dtype in which sums are exact.
+    """Return integer ``weights`` minus their zero points, in a float dtype in which layers add up exactly.
 
     ``zero_points``: a scalar, or one for each index of ``axis``, the axis of the output channels.
     ``data_magnitude``: the greatest |x - zero point| of the data that are multiplied by the weights.

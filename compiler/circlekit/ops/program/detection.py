@@ -44,8 +44,8 @@ def suppress(
     ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
     itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
     lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
-    ``score_threshold`` are removed.  The intersection of a box without area with itself is 0.  So it does not
-    remove itself, and may be selected several times, as in LiteRT.
+    ``score_threshold`` are removed.  For a box without area, this quotient is 0 also with itself.  So the box
+    does not remove itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -89,7 +89,8 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0  # V5 has one more operand
         if size < 0 or sigma < 0:
-            raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
+            got = f"got {size} and {sigma}"
+            raise ModelError(f"{self.code}: expected max_output_size and sigma of 0 or more, {got}")
         selected = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)  # indices, scores
         count = len(selected[0])
         padded = [np.pad(a, (0, size - count)) for a in selected[: len(self.result_names) - 1]]
