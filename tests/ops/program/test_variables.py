@@ -80,7 +80,7 @@ def test_interpreters_do_not_share_state_and_can_be_reset() -> None:
     np.testing.assert_array_equal(first.run(STEPS[0])[1], before[1])
 
 
-def test_an_unassigned_variable_is_no_value() -> None:
+def test_reading_an_unassigned_variable_is_an_error() -> None:
     handle = VarHandle(shared_name="x")
     read = ReadVariable(handle.output, results=[Value("y", f32, (2,))])
     main = graph("main", [], handle, read, outputs=[read.output])

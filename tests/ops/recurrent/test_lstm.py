@@ -28,7 +28,7 @@ FORMS += [
     frozenset(("cifg", "peephole", "projection", "norm")),
     frozenset(("peephole", "projection", "norm")),
 ]
-"""Optional parts of an LSTM; "cifg": input and forget gate are coupled, and the input gate has no weights."""
+"""Sets of optional parts; "cifg": input and forget gate are coupled, and the input gate has no weights."""
 
 
 class Maker:

@@ -48,7 +48,7 @@ def test_scales_per_row_are_joined() -> None:
 
 def test_results_with_other_scales_stay() -> None:
     text = QUANTIZED.replace("i8[5,2] quant(scale: 0.5", "i8[5,2] quant(scale: 0.25")
-    assert refusals(text, "join_fully_connected")[0].startswith("%p: no other layer of %x has the same")
+    assert refusals(text, "join_fully_connected")[0].startswith("%p: no other layer of %x that can be joined")
 
 
 @pytest.mark.parametrize("name", ["join_fully_connected", "replace_non_const_fc_with_batch_matmul"])
@@ -66,6 +66,14 @@ def test_a_pipeline_joins_two_layers_only_with_the_operators_behind() -> None:
     assert len(model.main) == 3
     assert [r.sentence for r in context.refusals or ()] == [
         "%p: joining 2 layers would remove 0 operators and move 576 bytes more"  # 2 * (192 + 192) - 192
+    ]
+
+
+def test_a_pipeline_joins_no_layers_for_fewer_bytes_alone() -> None:
+    model, context = parse_model(layers(2, 800, 4)), Context(exact=True, refusals=[])
+    run_passes(model, ["join_fully_connected"], context)
+    assert [r.sentence for r in context.refusals or ()] == [
+        "%f0: joining 2 layers would remove 0 operators and move 15680 bytes less"  # 16000 - 2 * (80 + 80)
     ]
 
 

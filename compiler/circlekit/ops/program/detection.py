@@ -175,7 +175,8 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     if anchors.ndim != 2 or anchors.shape[1] != 4:
         raise ShapeError(f"anchors: expected shape [n,4], got {list(anchors.shape)}")
     if codes.ndim != 3 or codes.shape[:2] != (1, len(anchors)) or codes.shape[2] < 4:
-        raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
+        expected = f"expected shape [1,{len(anchors)},4 or more]"
+        raise ShapeError(f"box codes: {expected}, got {list(codes.shape)}")
     class_count, limit = options["num_classes"], options["max_detections"]
     per_box_limit = options["max_classes_per_detection"]
     sizes = [[*codes.shape[:2], class_count + background] for background in (0, 1)]

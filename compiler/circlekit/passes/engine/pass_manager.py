@@ -47,7 +47,7 @@ def run_passes(
     circle, operator versions that are too low are cleared, so that saving derives new ones.
 
     Return a record for each pass, in order.  Raise RewriteError for an unknown name, or if passes still
-    change the model after the last round that ``_rounds`` allows.
+    change the model after the last round that ``_rounds`` allows; ModelError for a name that is no string.
     """
     groups: list[list[_Step]] = []
     is_open = False  # whether the last group consists of passes outside of phases, and may get another
