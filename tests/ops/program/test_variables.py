@@ -156,6 +156,13 @@ def test_tables_without_content_or_with_wrong_types_are_refused() -> None:
         Hashtable(key_dtype=f32, value_dtype=i64)
 
 
+def test_a_table_needs_a_value_for_each_key() -> None:
+    made = Hashtable(table_id=3, key_dtype=i64, value_dtype=DType.STRING)
+    fill = HashtableImport(made.output, numbers(1, 2), strings(b"one"))
+    with pytest.raises(ModelError, match="expected a value for each key, got 2 keys and 1 value"):
+        Interpreter(Model([graph("main", [], made, fill, outputs=[made.output])])).run([])
+
+
 def test_a_table_that_no_operator_creates_is_refused() -> None:
     op = HashtableSize(Hashtable(table_id=1, key_dtype=i64, value_dtype=DType.STRING).output)
     with pytest.raises(ModelError, match="HASHTABLE_SIZE: table 2 is used before HASHTABLE creates it"):

@@ -43,8 +43,9 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     """Return float32 ``x`` [rows, n] quantized to 8 bits, each row by its own range.
 
     If ``asymmetric``, the integers are from -128 to 127; else they are from -127 to 127, and the offset is 0.
-    A row of zeros gets the scale 1 and the offset 0.  As in LiteRT on x86, infinite numbers may become the
-    lowest integer, because infinity times 1 / infinity is NaN.  A row with NaN gets the scale NaN.
+    A row of zeros gets the scale 1 and the offset 0.  A row with an infinite number gets an infinite scale.
+    Its infinite numbers become the lowest integer, because infinity times 1 / infinity is NaN; this is so in
+    LiteRT on x86, too.  A row with NaN gets the scale NaN.
     """
     if not asymmetric:
         largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)

@@ -183,9 +183,10 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
         return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
-        """Return all numbers of the inner tensors and the cell state in a run on ``operands``, by name.
+        """Return, by name, all numbers of the cell state and of some inner tensors in a run on ``operands``.
 
-        Return {} if the input is not f32.
+        These inner tensors are those whose scale follows from their range.  Return {} if the input is not
+        f32.
         """
         if self.input.dtype is not f32:
             return {}
