@@ -88,9 +88,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
             raise ShapeError(f"{self.code}: expected boxes of shape [n,4] and scores of shape [n], {got}")
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0  # V5 has one more operand
-        if size < 0 or sigma < 0:
-            got = f"got {size} and {sigma}"
-            raise ModelError(f"{self.code}: expected max_output_size and sigma of 0 or more, {got}")
+        for name, number in (("max_output_size", size), ("soft_nms_sigma", sigma)):
+            if number < 0:
+                raise ModelError(f"{self.code}: expected {name} of 0 or more, got {number}")
         selected = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)  # indices, scores
         count = len(selected[0])
         padded = [np.pad(a, (0, size - count)) for a in selected[: len(self.result_names) - 1]]

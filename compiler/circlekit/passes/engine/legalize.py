@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legalize a model: replace operators and forms that its format or its runtimes lack.
 
-A delegate is a part of a runtime that takes over some operators of a graph, such as XNNPACK in LiteRT.  The
+A delegate, such as XNNPACK in LiteRT, is a part of a runtime that takes over some operators of a graph.  The
 operators that it takes form partitions: parts of the graph that it runs at once.
 """
 

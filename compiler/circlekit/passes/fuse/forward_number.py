@@ -37,8 +37,8 @@ class ForwardNumber(GraphPass):
 
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
     bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
-    layer reach the product, only their weights and biases are multiplied.  f is data movement, a sum, a
-    difference, a product (also of matrices), a quotient or a negation.  It may have other operands, for
+    layer reach the product, only their weights and biases are multiplied.  f consists of data movement, sums,
+    differences, products (also of matrices), quotients and negations.  It may have other operands, for
     example keys or tables of sines.  The pass refuses if a value whose elements change is an output of the
     graph, or if any other operator reads these elements.
     """

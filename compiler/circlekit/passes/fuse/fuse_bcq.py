@@ -31,7 +31,7 @@ class FuseBcq(Pass):
 
     The codes are extra outputs of the model; the first output is a marker that says so
     (``passes/support/binary_codes.py``).  At the end the pass removes the marker and these outputs.  They
-    stay if nothing was replaced because of an obstacle: invalid codes, or an operator that must stay.
+    stay if nothing was replaced and there was an obstacle: invalid codes, or an operator that must stay.
     Values change by the error of the codes; codes with a large error belong to other weights and are refused.
     """
 
