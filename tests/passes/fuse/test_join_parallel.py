@@ -181,7 +181,7 @@ def test_a_split_moves_past_reshapes_with_one_unknown_size_but_not_with_two() ->
         ("%p = Relu(%a) %q = Neg(%b)", "%b: is read by Neg %q, expected Relu"),
         ("%p = Transpose(%a, [1,0]) %q = Transpose(%b, [0,1])", "%p: the parts are not moved alike"),
         ("%p = LeakyRelu(%a) {alpha: 0.5} %q = LeakyRelu(%b) {alpha: 0.25}", "%p: the parts are not moved"),
-        ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one user, got 2"),
+        ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one use, got 2"),
         ("%p = Add(%a, %x) %q = Add(%b, %x)", "%p: the parts are not moved alike"),
         ("%p = Add(%a, %b) %q = Neg(%p)", "%a: Add %p reads several parts"),
         (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resources.resource_limits import need_memory
@@ -99,7 +99,9 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     if x.ndim != 4:
         raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
     if {*taps[::3], *strides[::3]} != {1}:
-        raise ModelError(f"ksize, strides: expected 1 for N and C, got {taps} and {strides}")
+        got = f"got ksize {taps} and strides {strides}"
+        only = "only for sizes and strides of 1 for N and C"
+        raise UnsupportedError(f"MaxPoolWithArgmax has a kernel {only}, {got}")
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     index_dtype = (op.results[1].dtype.numpy if len(op.results) > 1 else None) or np.int64

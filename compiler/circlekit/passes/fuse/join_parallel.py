@@ -244,8 +244,10 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
     the whole value could not replace the users.
     """
     for value in parts:
-        if graph.is_output(value) or value.use_count != 1:
-            return f"%{value.name}: expected one user, got {value.use_count + graph.is_output(value)}"
+        if graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        if value.use_count != 1:
+            return f"%{value.name}: expected one use, got {value.use_count}"
     users = [value.users[0] for value in parts]
     first = users[0]
     for value, op in zip(parts, users, strict=True):
