@@ -47,7 +47,7 @@ def quantization_of(value: Value) -> Quantization:
     """Return the quantization of ``value``; raise ModelError if it has no scale."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
-        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
+        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without scales")
     return quantization
 
 

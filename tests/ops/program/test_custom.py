@@ -177,9 +177,9 @@ def test_a_window_larger_than_the_image_has_no_maximum() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
-        ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
-        ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive numbers each"),
+        ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive integers each"),
+        ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive integers each"),
+        ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive integers each"),
         ({"padding": "FULL"}, "padding: expected SAME or VALID, got 'FULL'"),
         ({"padding": 1}, "option padding: expected str, got 1"),
     ],

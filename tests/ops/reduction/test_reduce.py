@@ -91,7 +91,7 @@ def test_wrong_axes_and_output_types_are_shape_errors() -> None:
     x = var(data("f4", 2, 3))
     with pytest.raises(ShapeError, match="axis 2 is out of range for rank 2"):
         Mean(x, ints([2]))
-    with pytest.raises(ShapeError, match="expected output_type INT32 or INT64, got FLOAT32"):
+    with pytest.raises(ShapeError, match="expected output_type i32 or i64, got f32"):
         ArgMax(x, ints(0))
 
 

@@ -197,6 +197,11 @@ def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:
     check_pass(text, "forward_split", refused=sentence)
 
 
+def test_a_part_that_is_an_output_keeps_the_split_before_the_users() -> None:
+    text = "graph main(%x: f32[3,4]) -> %a, %q { %a, %b = Split(1, %x) {num_splits: 2} %q = Neg(%b) }"
+    check_pass(text, "forward_split", refused="%a: is an output of the graph")
+
+
 def test_biases_of_rank_2_are_joined() -> None:
     text = """graph main(%x: f32[1,4]) -> %y {
       %w = const f32[3,4] gaussian(0, 1)

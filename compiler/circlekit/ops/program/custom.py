@@ -77,13 +77,13 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
     """Return the options ksize (the window's size) and strides, padding, and include_batch_in_index.
 
-    ksize and strides are lists of four numbers, for N, H, W and C.  include_batch_in_index is False if it is
+    ksize and strides are lists of four integers, for N, H, W and C.  include_batch_in_index is False if it is
     missing.  Raise ModelError if ksize, strides or padding is missing or invalid.
     """
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
-        raise ModelError(f"ksize, strides: expected four positive numbers each, got {taps} and {strides}")
+        raise ModelError(f"ksize, strides: expected four positive integers each, got {taps} and {strides}")
     if options["padding"] not in Padding.__members__:
         raise ModelError(f"padding: expected SAME or VALID, got {options['padding']!r}")
     return taps, strides, Padding[options["padding"]], bool(options.get("include_batch_in_index"))

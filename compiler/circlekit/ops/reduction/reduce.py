@@ -290,7 +290,7 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
-            raise ShapeError(f"expected output_type INT32 or INT64, got {self.output_type.name}")
+            raise ShapeError(f"expected output_type i32 or i64, got {self.output_type.short}")
         shape, axis = self.input.shape, static_int(self.dimension, "dimension")
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))
