@@ -72,8 +72,8 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.
 
-    ``idle_at``: the epochs of the model after the last run of the pass; None if that run changed something, or
-    there was no run.
+    ``idle_at``: the epochs of the model after the last run of the pass; None if that run changed something,
+    or if there was none.
     """
 
     def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
