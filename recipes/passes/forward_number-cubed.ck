@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(forward_number)
   unchanged()
-  refused("comes from Mul, which is not linear")
+  refused("comes from Mul, past which the pass moves no factor")
 }

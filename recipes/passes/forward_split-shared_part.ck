@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: expected one user, got 2
+# Refused: %a: expected one use, got 2
 
 graph main(%x: f32[2,6,8]) -> %z, %n {
   %a, %b = Split(2, %x) {num_splits: 2}
@@ -12,5 +12,5 @@ graph main(%x: f32[2,6,8]) -> %z, %n {
 rules {
   passes(forward_split)
   unchanged()
-  refused("%a: expected one user, got 2")
+  refused("%a: expected one use, got 2")
 }

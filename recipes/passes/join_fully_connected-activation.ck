@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: no other layer of %x has the same attributes and dtypes
+# Refused: no other layer of %x that can be joined has the same attributes
 
 graph main(%x: f32[5,8]) -> %z {
   %w1 = const f32[4,8] gaussian(0, 0.5)
@@ -12,5 +12,5 @@ graph main(%x: f32[5,8]) -> %z {
 rules {
   passes(join_fully_connected)
   unchanged()
-  refused("no other layer of %x has the same attributes and dtypes")
+  refused("no other layer of %x that can be joined has the same attributes")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected 2 or more operands, each from a convolution of a slice that can be joined, got 2 of 3
+# Refused: %y: expected 2 or more operands, each the result of a convolution of a slice that can be joined
 
 graph main(%x: f32[1,5,5,4]) -> %y {
   %v = const f32[3,3,3,2] gaussian(0, 0.3)
@@ -15,5 +15,5 @@ rules {
   passes(join_grouped_convolution)
   format(tflite)
   unchanged()
-  refused("%y: expected 2 or more operands, each from a convolution of a slice that can be joined, got 2 of 3")
+  refused("each the result of a convolution of a slice that can be joined; this holds for 2 of 3")
 }

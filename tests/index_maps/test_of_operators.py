@@ -167,6 +167,15 @@ def test_no_movement_if_the_shape_rule_refuses_the_operator(call: str, result: s
     assert movement_of(circlekit.parse(text).main.ops[0]) is None
 
 
+@pytest.mark.parametrize(
+    ("join", "shape"),
+    [("Pack(%x, %x) {values_count: 2, axis: 1}", "?,2,3"), ("Concatenation(%x, %x) {axis: 1}", "?,6")],
+)
+def test_no_movement_if_what_is_joined_has_no_elements(join: str, shape: str) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[0,3]) -> %y {{ %y = {join} : f32[{shape}] }}")
+    assert movement_of(model.main.ops[0]) is None
+
+
 def test_no_movement_without_an_operator() -> None:
     assert movement_of(None) is None
 

@@ -65,7 +65,7 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
 def test_a_regrouped_shape_changes_at_the_same_end(
     before: Shape, after: Shape, result: Shape, expected: list[int] | None
 ) -> None:
-    """A reshape of ``before`` gives ``result``; with its operand changed to ``after``, ``expected``."""
+    """A reshape of ``before`` states ``result``.  For an operand ``after`` it must state ``expected``."""
     assert regrouped(before, after, result, outer=False) == expected
 
 

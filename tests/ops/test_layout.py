@@ -200,7 +200,7 @@ def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> No
 
 
 def test_every_operator_that_can_be_permuted_is_tried() -> None:
-    """Operators per element share one implementation; each other way to be permuted has a case above."""
+    """Elementwise operators share one implementation; each other way to be permuted has a case above."""
     tried = {way_to_permute(type(op)) for op, _ in (*CASES.values(), *FIXED_AXES.values())}
     own = {k for k in REGISTRY.values() if k.layout_operands}
     assert sorted(k.__name__ for k in own if way_to_permute(k) not in tried) == []

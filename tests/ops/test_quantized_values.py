@@ -57,7 +57,7 @@ def test_parameters() -> None:
         scale_of(PER_CHANNEL)
     assert [zero_point_of(v) for v in (PER_TENSOR, PER_CHANNEL, value(i8, [0.5]), PLAIN)] == [3, 3, 0, 0]
     assert zero_point_of(value(f32, [0.5], [3])) == 0
-    with pytest.raises(ModelError, match="%x: expected a scale, got i8 without quantization"):
+    with pytest.raises(ModelError, match="%x: expected a scale, got i8 without scales"):
         quantization_of(PLAIN)
     assert per_tensor_quantization(PER_TENSOR) is PER_TENSOR.quantization
     assert per_tensor_quantization(PER_CHANNEL) is per_tensor_quantization(PLAIN) is None

@@ -44,7 +44,7 @@ def result_shapes(op: Op) -> list[Shape | None] | None:
 
 
 def accepted(op: Op, value: Value, shapes: Iterable[Shape]) -> list[list[Shape | None]]:
-    """Return the shapes of the results for each of ``shapes`` of an operand that the rule accepts."""
+    """Return the shapes of the results for each of ``shapes`` that the rule accepts for ``value``."""
     old, found = value.shape, []
     for value.shape in shapes:
         results = result_shapes(op)

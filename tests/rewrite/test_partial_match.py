@@ -55,7 +55,8 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (
             "%m = Exp(%x)\n%y = Relu(%m)",
             "fuse_activation_function",
-            "%m: its producer cannot fuse an activation",
+            "%m: expected the result of an operator that can fuse an activation,"
+            " or data movement of such a result with one use",
         ),
         (
             "%a = Softmax(%x)\n%y = Reshape(%a, [6])",

@@ -187,8 +187,11 @@ def joined(values: Sequence[Value], axis: int) -> Movement | None:
     """Return the movement of a join of ``values`` along ``axis``, an existing axis or a new one.
 
     ``axis`` is not negative.  If all dimensions before ``axis`` are 1, the result has the elements of one
-    value after the other.  Otherwise, values of different sizes have no index map: the map is None.
+    value after the other.  Otherwise, values of different sizes have no index map: the map is None.  Return
+    None if ``has_dims`` does not hold for a value.
     """
+    if not all(map(has_dims, values)):
+        return None
     shapes = [dims_of(value) for value in values]
     outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
     if outer == 1:

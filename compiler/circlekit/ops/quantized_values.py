@@ -47,12 +47,12 @@ def quantization_of(value: Value) -> Quantization:
     """Return the quantization of ``value``; raise ModelError if it has no scale."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
-        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
+        raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without scales")
     return quantization
 
 
 def zero_point_of(value: Value) -> int:
-    """Return the zero point of ``value``, or the first of several; 0 if there is none."""
+    """Return the zero point of ``value``, or the first of several; 0 if it has none or is not quantized."""
     if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
         return 0
     return int(value.quantization.zero_point[0])

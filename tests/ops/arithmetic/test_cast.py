@@ -146,7 +146,7 @@ def test_quantize_and_dequantize_need_fitting_forms() -> None:
         Quantize(x)
     with pytest.raises(ShapeError, match="expected input of quantized integers, f16 or bf16, got f32"):
         Dequantize(x)
-    with pytest.raises(ModelError, match="%q: expected a scale, got i8 without quantization"):
+    with pytest.raises(ModelError, match="%q: expected a scale, got i8 without scales"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])
     requantize = Quantize(Value("q", i32, (2,)), results=[Value("r", u8, (2,), None, per_tensor(1, 0))])
     with pytest.raises(UnsupportedError, match="QUANTIZE from i32 to u8 has no kernel, and LiteRT has none"):

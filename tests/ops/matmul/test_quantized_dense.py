@@ -340,5 +340,5 @@ def test_forms_without_kernel() -> None:
 
 def test_batch_matmul_needs_scales() -> None:
     x, y, numbers = quantized(i8, (2, 2), 1.0), Value("", i8, (2, 2)), np.ones((2, 2), np.int8)
-    with pytest.raises(ModelError, match="expected a scale, got i8 without quantization"):
+    with pytest.raises(ModelError, match="expected a scale, got i8 without scales"):
         kernel_results(BatchMatMul(x, y), [numbers, numbers])

@@ -196,7 +196,7 @@ def test_movement_keeps_per_tensor_quantization() -> None:
         ),
         (lambda x: ExpandDims(x, ints(3)), "axis 3 is out of range for rank 3"),
         (lambda x: ExpandDims(x, ints([1, 2])), "expected 1 element in dim, got 2"),
-        (lambda x: Shape(x), "out_type: expected INT32 or INT64, got FLOAT32"),
+        (lambda x: Shape(x), "out_type: expected i32 or i64, got f32"),
         (lambda x: Transpose(x, ints([0, 0])), r"perm: expected each axis of rank 2 once, got \[0, 0\]"),
         (lambda x: Transpose(x, Value("p", i32, (3,))), r"expected perm of shape \[2\], got \[3\]"),
         (lambda x: Transpose(x, ints([0])), r"perm: expected each axis of rank 2 once, got \[0\]"),

@@ -177,9 +177,9 @@ def test_a_window_larger_than_the_image_has_no_maximum() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
-        ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive numbers each"),
-        ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive numbers each"),
+        ({"ksize": [1, 2, 2]}, "ksize, strides: expected four positive integers each"),
+        ({"strides": [1, 2, 2]}, "ksize, strides: expected four positive integers each"),
+        ({"strides": [1, 0, 1, 1]}, "ksize, strides: expected four positive integers each"),
         ({"padding": "FULL"}, "padding: expected SAME or VALID, got 'FULL'"),
         ({"padding": 1}, "option padding: expected str, got 1"),
     ],
@@ -187,6 +187,13 @@ def test_a_window_larger_than_the_image_has_no_maximum() -> None:
 def test_wrong_options_of_max_pool_with_argmax(change: dict[str, Any], sentence: str) -> None:
     options = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME", **change}
     with pytest.raises(ModelError, match=sentence):
+        custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
+
+
+@pytest.mark.parametrize("change", [{"ksize": [1, 2, 2, 3]}, {"strides": [2, 1, 1, 1]}])
+def test_max_pool_with_argmax_has_no_windows_across_images_or_channels(change: dict[str, Any]) -> None:
+    options = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME", **change}
+    with pytest.raises(UnsupportedError, match="only for sizes and strides of 1 for N and C"):
         custom("MaxPoolWithArgmax", [numbers(1, 3, 3, 1)], [("f4", 1, 3, 3, 1)], **options)
 
 
@@ -258,7 +265,7 @@ def nested(depth: int) -> Any:
 
 def test_limits_of_flexbuffers() -> None:
     assert read_flexbuffer(bytes(flexbuffers.Dumps(nested(64)))) == nested(64)
-    with pytest.raises(ModelError, match="expected at most 64 nested values"):
+    with pytest.raises(ModelError, match="expected at most 64 nested vectors and maps"):
         read_flexbuffer(bytes(flexbuffers.Dumps(nested(65))))
     assert read_flexbuffer(b"\x07\x04\x01") == 7  # an integer of one byte
     with pytest.raises(ModelError, match="expected at least 3 bytes, got 2"):

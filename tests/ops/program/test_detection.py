@@ -84,7 +84,7 @@ def test_the_size_of_the_result_is_an_operand() -> None:
     op = NonMaxSuppressionV4(var(b), var(s), var(most), single(0.5), single(0.0))
     assert op.output.shape == (None,)
     check(op, b, s, most)
-    with pytest.raises(ModelError, match=r"expected size and sigma of 0 or more, got -1 and 0\.0"):
+    with pytest.raises(ModelError, match="expected max_output_size of 0 or more, got -1"):
         kernel_results(op, [b, s, np.array(-1, np.int32)])
 
 
@@ -155,7 +155,7 @@ def test_detections_of_quantized_data() -> None:
 def test_there_must_be_as_many_anchors_as_boxes() -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors[:7])])
-    with pytest.raises(ModelError, match=r"box codes: expected shape \[1,7,4\], got \[1, 30, 4\]"):
+    with pytest.raises(ModelError, match=r"box codes: expected shape \[1,7,4 or more\], got \[1, 30, 4\]"):
         evaluate(op, [codes, likely, anchors[:7]])
 
 
@@ -271,7 +271,7 @@ def test_scores_of_other_classes_or_boxes_are_refused(count: int, columns: int) 
 def test_boxes_have_four_numbers(columns: int) -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes[..., :columns]), var(likely), const(anchors)])
-    with pytest.raises(ShapeError, match=rf"box codes: expected shape \[1,30,4\], got \[1, 30, {columns}\]"):
+    with pytest.raises(ShapeError, match=rf"expected shape \[1,30,4 or more\], got \[1, 30, {columns}\]"):
         evaluate(op, [codes[..., :columns], likely, anchors])
     with pytest.raises(RuntimeError):
         run_litert(graph_of(op), [codes[..., :columns], likely])
@@ -309,5 +309,5 @@ def test_a_negative_sigma_is_refused() -> None:
     b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
     sigma = var(np.array(0, np.float32))
     v5 = NonMaxSuppressionV5(b, s, size, single(0.5), single(0.0), sigma)
-    with pytest.raises(ModelError, match=r"got 4 and -1\.0"):
+    with pytest.raises(ModelError, match=r"expected soft_nms_sigma of 0 or more, got -1\.0"):
         kernel_results(v5, [boxes(1, 6), scores(2, 6), np.array(-1, np.float32)])

@@ -80,7 +80,7 @@ def test_interpreters_do_not_share_state_and_can_be_reset() -> None:
     np.testing.assert_array_equal(first.run(STEPS[0])[1], before[1])
 
 
-def test_an_unassigned_variable_is_no_value() -> None:
+def test_reading_an_unassigned_variable_is_an_error() -> None:
     handle = VarHandle(shared_name="x")
     read = ReadVariable(handle.output, results=[Value("y", f32, (2,))])
     main = graph("main", [], handle, read, outputs=[read.output])
@@ -154,6 +154,13 @@ def test_tables_without_content_or_with_wrong_types_are_refused() -> None:
         Interpreter(Model([main])).run([])
     with pytest.raises(ShapeError, match="HASHTABLE: expected i64 to str or str to i64, got f32 to i64"):
         Hashtable(key_dtype=f32, value_dtype=i64)
+
+
+def test_a_table_needs_a_value_for_each_key() -> None:
+    made = Hashtable(table_id=3, key_dtype=i64, value_dtype=DType.STRING)
+    fill = HashtableImport(made.output, numbers(1, 2), strings(b"one"))
+    with pytest.raises(ModelError, match="expected a value for each key, got 2 keys and 1 value"):
+        Interpreter(Model([graph("main", [], made, fill, outputs=[made.output])])).run([])
 
 
 def test_a_table_that_no_operator_creates_is_refused() -> None:

@@ -77,7 +77,11 @@ def test_operands_that_fit(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "index", "axis"), CASES)
 def test_one_index_more_along_an_axis(name: str, index: int, axis: int) -> None:
-    """The first weights give the sizes.  So if they are wrong, the error names an operand after them."""
+    """The error names an operand and its expected shape, or the attribute rank of an SVDF.
+
+    The number of units is that of the first weights.  So if these have one unit more, another operand is
+    named.
+    """
     shape, rest = LAYERS[name][1:3]
     old = rest[index]
     assert old is not None

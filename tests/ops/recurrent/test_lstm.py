@@ -28,7 +28,7 @@ FORMS += [
     frozenset(("cifg", "peephole", "projection", "norm")),
     frozenset(("peephole", "projection", "norm")),
 ]
-"""Optional parts of an LSTM; "cifg": input and forget gate are coupled, and the input gate has no weights."""
+"""Sets of optional parts; "cifg": input and forget gate are coupled, and the input gate has no weights."""
 
 
 class Maker:
@@ -280,6 +280,14 @@ def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
     values: list[Value | None] = [Value("v", f32, (1, 4)) for _ in range(5)]
     values[absent] = None
     with pytest.raises(ShapeError, match="a basic LSTM: expected input, last output, weights and cell state"):
+        Lstm(*values, kernel_type=LSTMKernelType.BASIC)
+
+
+@pytest.mark.parametrize(("index", "name"), [(0, "input"), (2, "weights")])
+def test_a_basic_lstm_needs_matrices(index: int, name: str) -> None:
+    values = [Value("v", f32, (1, 4)) for _ in range(5)]
+    values[index].shape = (4,)
+    with pytest.raises(ShapeError, match=rf"expected {name} of rank 2, got shape \[4\]"):
         Lstm(*values, kernel_type=LSTMKernelType.BASIC)
 
 

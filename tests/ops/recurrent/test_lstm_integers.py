@@ -153,7 +153,7 @@ def test_rounded_integers_need_norm_and_projection(form: set[str], missing: str)
         run_ours(rounded_lstm(0, frozenset(form)), [np.zeros((3, 5), np.int8)])
 
 
-def test_rounded_integers_need_one_scale_of_the_cell_state() -> None:
+def test_rounded_integers_need_the_scale_2_to_minus_15_of_the_cell_state() -> None:
     op = rounded_lstm(0, FULL)
     dict(op.operand_items())["cell_state"].quantization = quantized(2.0**-14)
     with pytest.raises(ModelError, match=r"cell_state: expected a scale of 2\^-15, got 6\.10"):

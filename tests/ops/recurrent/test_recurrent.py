@@ -157,12 +157,16 @@ def test_integer_svdf(rank: int, scale: float) -> None:
     check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(6)])
 
 
-def test_rank_divides_the_filters() -> None:
+@pytest.mark.parametrize(
+    ("rank", "sentence"),
+    [(4, "rank: expected a divisor of 6 filters, got 4"), (0, "rank: expected 1 or more, got 0")],
+)
+def test_rank_divides_the_filters(rank: int, sentence: str) -> None:
     rng = np.random.default_rng(4)
-    with pytest.raises(ShapeError, match="rank: expected a divisor of 6 filters, got 4"):
+    with pytest.raises(ShapeError, match=sentence):
         Svdf(
             Value("x", f32, (2, 5)), matrix(rng, "float", 6, 5), matrix(rng, "float", 6, 4), None,
-            state(f32, (2, 24)), rank=4,
+            state(f32, (2, 24)), rank=rank,
         )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def test_settings_reach_the_pass() -> None:
 
 
 def test_one_refusal_for_each_operator() -> None:
-    """An operator has the refusal of the picture of which most matched; the nearest miss comes first."""
+    """An operator has one refusal: that of the picture that matched most.  The nearest miss comes first."""
     body = "%a = Transpose(%x, [1, 0])\n%d = Reshape(%a, [6])\n%y = Neg(%d)"
     sentences = [sentence for sentence, _ in explained(body, "remove_unnecessary_transpose")]
     assert sentences == [

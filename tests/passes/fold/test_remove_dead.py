@@ -77,7 +77,10 @@ def test_operator_on_a_variable_stays() -> None:
     state = model.main.ops[0].inputs[0]
     assert state is not None
     state.is_variable = True
-    assert RemoveDead().run(model, Context()) == 0
+    context = Context(refusals=[])
+    assert RemoveDead().run(model, context) == 0
+    sentences = [r.sentence for r in context.refusals or ()]
+    assert sentences == [f"its results have no use, but RELU reads the variable %{state.name}"]
 
 
 def test_unused_values_are_removed_from_the_table() -> None:

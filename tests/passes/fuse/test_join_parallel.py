@@ -48,7 +48,7 @@ def test_scales_per_row_are_joined() -> None:
 
 def test_results_with_other_scales_stay() -> None:
     text = QUANTIZED.replace("i8[5,2] quant(scale: 0.5", "i8[5,2] quant(scale: 0.25")
-    assert refusals(text, "join_fully_connected")[0].startswith("%p: no other layer of %x has the same")
+    assert refusals(text, "join_fully_connected")[0].startswith("%p: no other layer of %x that can be joined")
 
 
 @pytest.mark.parametrize("name", ["join_fully_connected", "replace_non_const_fc_with_batch_matmul"])
@@ -66,6 +66,14 @@ def test_a_pipeline_joins_two_layers_only_with_the_operators_behind() -> None:
     assert len(model.main) == 3
     assert [r.sentence for r in context.refusals or ()] == [
         "%p: joining 2 layers would remove 0 operators and move 576 bytes more"  # 2 * (192 + 192) - 192
+    ]
+
+
+def test_a_pipeline_joins_no_layers_for_fewer_bytes_alone() -> None:
+    model, context = parse_model(layers(2, 800, 4)), Context(exact=True, refusals=[])
+    run_passes(model, ["join_fully_connected"], context)
+    assert [r.sentence for r in context.refusals or ()] == [
+        "%f0: joining 2 layers would remove 0 operators and move 15680 bytes less"  # 16000 - 2 * (80 + 80)
     ]
 
 
@@ -173,7 +181,7 @@ def test_a_split_moves_past_reshapes_with_one_unknown_size_but_not_with_two() ->
         ("%p = Relu(%a) %q = Neg(%b)", "%b: is read by Neg %q, expected Relu"),
         ("%p = Transpose(%a, [1,0]) %q = Transpose(%b, [0,1])", "%p: the parts are not moved alike"),
         ("%p = LeakyRelu(%a) {alpha: 0.5} %q = LeakyRelu(%b) {alpha: 0.25}", "%p: the parts are not moved"),
-        ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one user, got 2"),
+        ("%p = Add(%a, %a) %q = Neg(%b)", "%a: expected one use, got 2"),
         ("%p = Add(%a, %x) %q = Add(%b, %x)", "%p: the parts are not moved alike"),
         ("%p = Add(%a, %b) %q = Neg(%p)", "%a: Add %p reads several parts"),
         (
@@ -187,6 +195,11 @@ def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:
     if "%x)" in body:
         text = text.replace("Split(1, %x)", "Split(1, %c)").replace("f32[3,4]", "f32[3,2], %c: f32[3,4]")
     check_pass(text, "forward_split", refused=sentence)
+
+
+def test_a_part_that_is_an_output_keeps_the_split_before_the_users() -> None:
+    text = "graph main(%x: f32[3,4]) -> %a, %q { %a, %b = Split(1, %x) {num_splits: 2} %q = Neg(%b) }"
+    check_pass(text, "forward_split", refused="%a: is an output of the graph")
 
 
 def test_biases_of_rank_2_are_joined() -> None:

@@ -52,6 +52,10 @@ def test_blocks_of_a_sequence_become_dilation(changes: dict[str, str], ops: list
             {"into": "Reshape(%s, [2,2,4,3])", "out": "Reshape(%c, [2,4,4])"},
             "%e: expected %s with a height of 1, got shape [2,2,4,3]",
         ),
+        (
+            {"into": "Reshape(%s, [2,1,8,3])", "out": "Reshape(%c, [2,4,6])"},
+            "%q: expected %c without axis 1, got shape [2,4,6]",
+        ),
         ({"call": "Conv2D(%e, %w, none) {padding: VALID, stride_w: 2}"}, "stride_w is 2"),
     ],
 )

@@ -163,7 +163,7 @@ WHY = {
     ),
     "unknown shape": (
         "%s = Shape(%x) {out_type: i32} %r = Reshape(%x, %s) %y = Abs(%r)",
-        "%r: more than one dimension of its operand or of its result is unknown",
+        "%r: the rank or more than one dimension of its operand or of its result is unknown",
     ),
 }
 

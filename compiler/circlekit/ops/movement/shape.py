@@ -196,7 +196,7 @@ class Shape(Op, code="SHAPE", reads_data=False):  # only the shape of the input 
 
     def infer(self) -> TensorType:
         if self.out_type not in (i32, i64):
-            raise ShapeError(f"out_type: expected INT32 or INT64, got {self.out_type.name}")
+            raise ShapeError(f"out_type: expected i32 or i64, got {self.out_type.short}")
         return TensorType(self.out_type, (self.input.rank,))
 
     def kernel(self, input: Array) -> Array:

@@ -43,8 +43,9 @@ def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     """Return float32 ``x`` [rows, n] quantized to 8 bits, each row by its own range.
 
     If ``asymmetric``, the integers are from -128 to 127; else they are from -127 to 127, and the offset is 0.
-    A row of zeros gets the scale 1 and the offset 0.  As in LiteRT on x86, infinite numbers may become the
-    lowest integer, because infinity times 1 / infinity is NaN.  A row with NaN gets the scale NaN.
+    A row of zeros gets the scale 1 and the offset 0.  A row with an infinite number gets an infinite scale.
+    Its infinite numbers become the lowest integer, because infinity times 1 / infinity is NaN; this is so in
+    LiteRT on x86, too.  A row with NaN gets the scale NaN.
     """
     if not asymmetric:
         largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
@@ -71,7 +72,7 @@ def _clipped(x: Array, lowest: int) -> Array:
 
 
 def exact_float_dtype(bound: float) -> np.dtype[Any]:
-    """Return float32 if it holds all whole numbers up to ``bound``, else float64."""
+    """Return float32 for a ``bound`` below 2^24, up to which it holds all whole numbers; else float64."""
     return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
@@ -110,9 +111,9 @@ PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
-    """Return whether ``data`` is float32 and ``weights`` are integers (LiteRT's hybrid kernels).
+    """Return True for float32 ``data`` (LiteRT's hybrid kernels), False for integer ``data``.
 
-    Raise UnsupportedError if there is no kernel for these dtypes.
+    ``weights`` are integers.  Raise UnsupportedError if there is no kernel for these dtypes.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
@@ -138,8 +139,8 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
     """Return scale of the data * scale of the weights / scale of the output, as float64.
 
     The result is a scalar, or has one element per channel.  ``rounded``: whether the product of the first two
-    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the number of scales of the
-    weights is not 1 or ``channels``.
+    scales is rounded to float32.  Raise ModelError unless ``data`` and ``output`` have one scale, and
+    ``weights`` have 1 or ``channels`` scales.
     """
     scales = channel_scales(weights, channels)
     if rounded:
@@ -151,9 +152,10 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 
 
 def weight_zero_points(weights: Value, channels: int) -> Ints:
-    """Return the zero points of ``weights``, a scalar or [channels]; raise ModelError for any other count.
+    """Return the zero points of ``weights``, a scalar or [channels].
 
-    The zero points of signed weights are 0, because LiteRT ignores those in the file.
+    This is 0 for signed weights, whose zero points LiteRT ignores, and if all zero points are 0.  Otherwise,
+    raise ModelError unless there are 1 or ``channels`` zero points.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
@@ -165,7 +167,10 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 
 
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
-    """Return the bias of a layer on integer ``data`` as int64; raise UnsupportedError for a float bias."""
+    """Return the bias of a layer on integer ``data`` as int64.
+
+    Raise UnsupportedError for a bias that does not have signed integers.
+    """
     if bias is None:
         return None
     if bias.dtype.kind != "i":
@@ -185,7 +190,7 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, in a float dtype in which sums are exact.
+    """Return integer ``weights`` minus their zero points, in a float dtype in which layers add up exactly.
 
     ``zero_points``: a scalar, or one for each index of ``axis``, the axis of the output channels.
     ``data_magnitude``: the greatest |x - zero point| of the data that are multiplied by the weights.

@@ -22,8 +22,8 @@ from circlekit.ops.program.state import state_of
 def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
     """Return the types of ``left``, with an unknown dimension wherever ``right`` has another dimension.
 
-    If the ranks of two values differ, the shape is unknown.  Raise ShapeError if ``right`` has another number
-    of values or other dtypes.  ``names``: what the two lists are, for the message.
+    If the ranks of two values differ or are unknown, the shape is unknown.  Raise ShapeError if ``right`` has
+    another number of values or other dtypes.  ``names``: what the two lists are, for the message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resources.resource_limits import need_memory
@@ -77,13 +77,13 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
     """Return the options ksize (the window's size) and strides, padding, and include_batch_in_index.
 
-    The first two are lists of four numbers, for N, H, W and C.  The last is False if it is missing.
-    Raise ModelError if another option is missing or invalid.
+    ksize and strides are lists of four integers, for N, H, W and C.  include_batch_in_index is False if it is
+    missing.  Raise ModelError if ksize, strides or padding is missing or invalid.
     """
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
-        raise ModelError(f"ksize, strides: expected four positive numbers each, got {taps} and {strides}")
+        raise ModelError(f"ksize, strides: expected four positive integers each, got {taps} and {strides}")
     if options["padding"] not in Padding.__members__:
         raise ModelError(f"padding: expected SAME or VALID, got {options['padding']!r}")
     return taps, strides, Padding[options["padding"]], bool(options.get("include_batch_in_index"))
@@ -98,6 +98,10 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     taps, strides, padding, counts_images = window_options(op)
     if x.ndim != 4:
         raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
+    if {*taps[::3], *strides[::3]} != {1}:
+        got = f"got ksize {taps} and strides {strides}"
+        only = "only for sizes and strides of 1 for N and C"
+        raise UnsupportedError(f"MaxPoolWithArgmax has a kernel {only}, {got}")
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     index_dtype = (op.results[1].dtype.numpy if len(op.results) > 1 else None) or np.int64

@@ -44,8 +44,8 @@ def suppress(
     ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
     itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
     lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
-    ``score_threshold`` are removed.  The intersection of a box without area with itself is 0.  So it does not
-    remove itself, and may be selected several times, as in LiteRT.
+    ``score_threshold`` are removed.  For a box without area, this quotient is 0 also with itself.  So the box
+    does not remove itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -88,8 +88,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
             raise ShapeError(f"{self.code}: expected boxes of shape [n,4] and scores of shape [n], {got}")
         size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0  # V5 has one more operand
-        if size < 0 or sigma < 0:
-            raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
+        for name, number in (("max_output_size", size), ("soft_nms_sigma", sigma)):
+            if number < 0:
+                raise ModelError(f"{self.code}: expected {name} of 0 or more, got {number}")
         selected = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)  # indices, scores
         count = len(selected[0])
         padded = [np.pad(a, (0, size - count)) for a in selected[: len(self.result_names) - 1]]
@@ -174,7 +175,8 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     if anchors.ndim != 2 or anchors.shape[1] != 4:
         raise ShapeError(f"anchors: expected shape [n,4], got {list(anchors.shape)}")
     if codes.ndim != 3 or codes.shape[:2] != (1, len(anchors)) or codes.shape[2] < 4:
-        raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
+        expected = f"expected shape [1,{len(anchors)},4 or more]"
+        raise ShapeError(f"box codes: {expected}, got {list(codes.shape)}")
     class_count, limit = options["num_classes"], options["max_detections"]
     per_box_limit = options["max_classes_per_detection"]
     sizes = [[*codes.shape[:2], class_count + background] for background in (0, 1)]

@@ -91,7 +91,7 @@ class _Reader:
         """
         kind, target_width = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
-            raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested values")
+            raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested vectors and maps")
         if kind == NULL:
             return None
         if kind in (INT, UINT, FLOAT, BOOL):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Inferred, Op, Run, attribute, operand
@@ -47,7 +47,8 @@ class State:
         """Return a read-only view of a variable tensor.
 
         Before the tensor is written for the first time, it holds 0, or the zero point if it is int8.  Raise
-        UnsupportedError if numpy does not have the dtype of the tensor, LimitError if it is too large.
+        UnsupportedError if numpy does not have the dtype of the tensor, ModelError if its shape is not
+        static, LimitError if it is too large.
         """
         array = self.tensors.get(value)
         if array is None:
@@ -218,6 +219,9 @@ class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
         table = self.table(run, args[0])
         if not table:
             keys, values = (a.reshape(-1).tolist() for a in args[1:])
+            if len(keys) != len(values):
+                numbers = f"{counted(len(keys), 'key')} and {counted(len(values), 'value')}"
+                raise ModelError(f"HASHTABLE_IMPORT: expected a value for each key, got {numbers}")
             # of equal keys, the last one written stays: write the first entry last
             table.update(zip(reversed(keys), reversed(values), strict=True))
         return ()

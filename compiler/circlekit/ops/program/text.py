@@ -175,10 +175,10 @@ def split_words(text: bytes) -> list[bytes]:
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     """Locality-sensitive hashes: each bit is the sign of a weighted sum of fingerprints.
 
-    ``hash``: f32[hashes, bits], a seed for each bit.  The fingerprint of a seed and a row of ``input`` is
-    Fingerprint64 of the bytes of the seed, followed by those of the row, read as a signed integer.  For each
-    bit, the fingerprints of its seed with all rows are added up.  If there are weights, each fingerprint is
-    first multiplied by the ``weight`` of its row.  The bit is 1 if the sum is positive.
+    ``hash``: f32[hashes, bits], a seed for each bit.  For each seed and row of ``input``, Fingerprint64 is
+    computed of the bytes of the seed followed by those of the row.  It is read as a signed integer, and
+    multiplied by the ``weight`` of the row if there are weights.  A bit is 1 if the sum over all rows, with
+    the seed of this bit, is positive.
 
     DENSE returns the bits, i32[hashes * bits].  SPARSE returns one number for each hash, i32[hashes]: its
     bits as an integer, the first bit highest, plus the index of the hash times 2^bits.

@@ -112,8 +112,8 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     """
 
     # ``weights``: the axis of the channels; None: one scale only.  ``operands_follow``: the operands with the
-    # scale of the result.  ``wide``: int16 with zero point 0.  ``power_of_two``: the scale is from 2^-15 to
-    # 2^-9
+    # scale of the result.  ``wide``: int16 with zero point 0.  ``power_of_two``: the scale is a power of two,
+    # from 2^-15 to 2^-9
     quantization_rule = QuantizationRule(
         weights={**dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0), **dict.fromkeys(PEEPHOLES)},
         one_scale=True,
@@ -183,9 +183,10 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
         return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
-        """Return all numbers of the inner tensors and the cell state in a run on ``operands``, by name.
+        """Return, by name, all numbers of the cell state and of some inner tensors in a run on ``operands``.
 
-        Return {} if the input is not f32.
+        These inner tensors are those whose scale follows from their range.  Return {} if the input is not
+        f32.
         """
         if self.input.dtype is not f32:
             return {}
@@ -264,8 +265,8 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
         data, last, weights, state = (self.inputs[i] for i in (0, 1, 2, 4))
         if data is None or last is None or weights is None or state is None:
             raise ShapeError("a basic LSTM: expected input, last output, weights and cell state")
-        batch = None if data.shape is None else data.shape[0]
-        gates, joined = (None, None) if weights.shape is None else weights.shape
+        batch, _ = require_rank(data, "input", 2) or (None, None)
+        gates, joined = require_rank(weights, "weights", 2) or (None, None)
         sums_dtype = f32 if data.dtype is f32 else i16
         scratch = TensorType(data.dtype, (batch, joined)), TensorType(sums_dtype, (batch, gates))
         return (last.type, state.type, *scratch)

@@ -94,8 +94,9 @@ class FloatLstm:
 class ObservedLstm(FloatLstm):
     """A float LSTM that keeps the numbers for which an integer kernel needs scales.
 
-    ``seen``: by name, a list of arrays, mostly one for each step: of the cell state, and of the inner tensors
-    (``gate_sums``, ``HIDDEN``) whose scales follow from their range.
+    ``seen``: lists of arrays by name.  "cell_state": the cell state before the first step and after each
+    step.  For each inner tensor whose scale follows from its range (``gate_sums``, ``HIDDEN``): one array for
+    each step.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -103,7 +104,7 @@ class ObservedLstm(FloatLstm):
         self.seen: dict[str, list[Array]] = {}
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return the state after time step ``t``; keep the cell states before and after the step."""
+        """Return the state after time step ``t``; keep its cell state, and the one before the first step."""
         new = super().step(t, state)
         self.seen.setdefault("cell_state", [state[1]]).append(new[1])
         return new
@@ -141,7 +142,7 @@ def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
     """
     name = name_pattern.format(gate)
     if name not in weights:
-        raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")
+        raise ModelError(f"expected an operand {name}, got none")
     return weights[name]
 
 

@@ -94,8 +94,9 @@ class Int16GatesLstm:
     The operator has five ``intermediates``.  Four give the scales of the sums of the gates; these scales are
     used only with layer normalization.  The fifth gives scale and zero point of the hidden state, before the
     projection if there is one.
-    The constructor raises UnsupportedError if the number of intermediates is not five, and ModelError if the
-    scale of the cell state is not a power of two.
+
+    The constructor raises UnsupportedError if the number of intermediates is not five.  It raises ModelError
+    if the scale of the cell state is not a power of two, or if a scale or an operand of a gate is missing.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -191,8 +192,8 @@ def intermediates(op: Op, count: int) -> list[Value]:
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3.
 
-    ``bias`` is in units of the scale of ``norm`` / 1024.
-    In the code, ``mean`` is 1024 times the mean of a row, and ``scaled`` is 1024 times the normalized row.
+    ``bias`` is in units of the scale of ``norm`` / 1024.  In the code, ``mean`` is 1024 times the mean of a
+    row, and ``scaled`` is 1024 times the normalized row.
     """
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)

@@ -70,7 +70,9 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         data = require_rank(self.input, "input", 2)
         weights = require_rank(self.weights_feature, "weights_feature", 2)
         filters = None if weights is None else weights[0]
-        if self.rank < 1 or (filters is not None and filters % self.rank):
+        if self.rank < 1:
+            raise ShapeError(f"rank: expected 1 or more, got {self.rank}")
+        if filters is not None and filters % self.rank:
             raise ShapeError(f"rank: expected a divisor of {filters} filters, got {self.rank}")
         units = None if filters is None else filters // self.rank
         time = require_rank(self.weights_time, "weights_time", 2)

@@ -247,8 +247,8 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
         for name, table in (("sin_table", self.sin_table), ("cos_table", self.cos_table)):
             table_shape = table.shape
             if table_shape is not None and (not table_shape or dims_differ(table_shape[-1], size)):
-                got = f"got shape {format_shape(table_shape)}"
-                raise ShapeError(f"expected {name} with a last dimension of {size}, {got}")
+                expected = "a last dimension" if size is None else f"a last dimension of {size}"
+                raise ShapeError(f"expected {name} with {expected}, got shape {format_shape(table_shape)}")
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:

@@ -158,8 +158,8 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
     log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
     mantissa, shift = table.multiplier
     inverse = quantize_multiplier(2.0 ** (31 - int(shift)) / float(mantissa))  # 1 / multiplier: Q5 to -d
-    # for -d up to ``lowest``, the result saturates: the exponential is 0, or the result is outside of Q5 (-32
-    # or less)
+    # where -d <= ``lowest``, the result is the lowest integer: the exponential counts as 0, or the logarithm
+    # is -32 or less, which Q5 cannot hold
     lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse))
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high

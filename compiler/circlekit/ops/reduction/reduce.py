@@ -56,8 +56,8 @@ def reduced_axes(axes: Sequence[int], rank: int) -> Axes:
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     """Base class of reductions along ``axis``, which lists any number of axes in any order.
 
-    ``keep_dims``: the reduced axes stay in the result as dimensions of 1.  Data without a quantization go to
-    ``compute``, quantized data of 8 or 16 bits to ``quantized``.
+    ``keep_dims``: the reduced axes stay in the result as dimensions of 1.  Quantized data of 8 or 16 bits go
+    to ``quantized``, all other data to ``compute``.
     """
 
     quantization_rule = OWN_RANGES
@@ -92,7 +92,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return self.compute(input, axes)
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        """Return the results for data that are not quantized, in the dtype of ``x``."""
+        """Return the results in the dtype of ``x``, whose scale, if it has one, does not count."""
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
@@ -290,7 +290,7 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
 
     def infer(self) -> TensorType:
         if self.output_type not in (i32, i64):
-            raise ShapeError(f"expected output_type INT32 or INT64, got {self.output_type.name}")
+            raise ShapeError(f"expected output_type i32 or i64, got {self.output_type.short}")
         shape, axis = self.input.shape, static_int(self.dimension, "dimension")
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))

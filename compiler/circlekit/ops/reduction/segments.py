@@ -77,9 +77,10 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The number from which each reduction starts, and so the result of a segment without rows.
+    """Where each reduction starts; a segment without rows gets this number.
 
-    0: the smallest finite number of the dtype; 1: the largest; None: the neutral element of ``combine``.
+    0: the smallest finite number of the dtype (``finite_limits[0]``); 1: the largest; None: the neutral
+    element of ``combine``.
     """
 
     def infer(self) -> TensorType:

@@ -84,9 +84,10 @@ def explain_pass(
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
     the pass changes nothing and has no near miss, return instead the partial matches with the highest
-    progress, at most MAX_PARTIAL_MATCHES.  Without partial matches, one refusal says that no operator of the
-    model can be the root of a picture, if that is so; its ``op`` is only the producer of an output.
-    Raise RewriteError for an unknown pass.
+    progress, at most MAX_PARTIAL_MATCHES.  If there are none, because the model has no operator of the kind
+    that computes the result of a picture, return one refusal that says so.  Its ``op`` is the producer of an
+    output, because a refusal must name an operator.
+    Raise RewriteError for an unknown pass, and the error of a pass that fails.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
 
@@ -169,8 +170,8 @@ def explain_op(
     """Return, for each operator that ``which`` names, the passes that would rewrite it, and the refusals.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
-    the name of an operator's class.  ``removed``: the names of the results, and the kinds, of operators
-    that passes may have removed.  A pass that fails is left out.
+    the name of an operator's class.  ``removed``: of the operators that passes may have removed, the names of
+    the results and the kinds.  A pass that fails is left out.
     If ``which`` names no operator of the model: return [] for a word in ``removed`` and for a declared kind
     of operator, and raise ModelError for any other word.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legalize a model: replace operators and forms that its format or its runtimes lack.
 
-A delegate is a part of a runtime that takes over some operators of a graph, such as XNNPACK in LiteRT.  The
+A delegate, such as XNNPACK in LiteRT, is a part of a runtime that takes over some operators of a graph.  The
 operators that it takes form partitions: parts of the graph that it runs at once.
 """
 
@@ -56,7 +56,8 @@ class Legalization(GraphPass):
 
     ``targets``: names of runtimes for which the pass replaces even operators that their tables accept,
     because a table cannot express what is wrong with them.  The new operators are then not examined.
-    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize`` has it.  "": no word.
+    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize`` has this word.  With ""
+    it always runs.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether the pass changes more of the model than other legalizations.  If so, it runs
     after the others.

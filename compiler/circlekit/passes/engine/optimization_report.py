@@ -36,7 +36,7 @@ class PassRecord:
 
 
 def equal_within(difference: float, tolerance: float) -> str:
-    """Say how equal two arrays are whose largest absolute ``difference`` is at most ``tolerance``."""
+    """Return in words how close two arrays are; ``difference``, the largest one, is at most ``tolerance``."""
     if difference == 0:
         return "exactly equal"
     return f"equal within {difference:.2g}, allowed {tolerance:.2g}"

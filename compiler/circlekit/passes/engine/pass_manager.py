@@ -47,7 +47,7 @@ def run_passes(
     circle, operator versions that are too low are cleared, so that saving derives new ones.
 
     Return a record for each pass, in order.  Raise RewriteError for an unknown name, or if passes still
-    change the model after the last round that ``_rounds`` allows.
+    change the model after the last round that ``_rounds`` allows; ModelError for a name that is no string.
     """
     groups: list[list[_Step]] = []
     is_open = False  # whether the last group consists of passes outside of phases, and may get another
@@ -72,7 +72,8 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.
 
-    ``idle_at``: the epochs of the model after the last run of the pass; None if that run changed something.
+    ``idle_at``: the epochs of the model after the last run of the pass; None if that run changed something,
+    or if there was none.
     """
 
     def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:

@@ -45,7 +45,8 @@ def check_names(settings: Mapping[str, Any]) -> None:
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``settings`` with values as passes read them; a setting whose value is None is left out.
 
-    A string is parsed as on the command line.  For an option with ``records``, a path stays a path.
+    A string is parsed as on the command line, except for two kinds of options: an option with ``records``
+    keeps it as a path, and a switch takes only True or False.
     Raise RewriteError for a value that the option cannot have; for other errors see ``check_names``.
     """
     check_names(settings)

@@ -93,9 +93,9 @@ def select_passes(
     """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
     Two kinds of passes are left out of a pipeline: those that do not support ``format``, and those that would
-    undo a pass that is requested by name.  A pass that is requested by name itself stays: operators that
-    ``format`` lacks are legalized when the model is written.  If a pass has several places, by its name or in
-    pipelines, it runs only at the first.
+    undo a pass that is requested by name.  Neither reason drops a pass that ``passes`` itself names:
+    operators that ``format`` lacks are legalized when the model is written.  If a pass has several places, by
+    its name or in pipelines, it runs only at the first.
 
     Raise RewriteError if a name in ``passes`` is neither a pass nor a pipeline, or a name in ``disable`` is
     not a pass.  Raise ModelError for a name that is not a string.

@@ -35,10 +35,11 @@ def _remove_ops(graph: Graph, context: Context) -> int:
     for op in reversed(graph.ops):
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
-        if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
+        variable = next((v for v in op.inputs if v is not None and v.is_variable), None)
+        if not is_pure(op) or variable is not None:
             state = "its results have no use" if op.results else "it has no results"
-            sentence = f"{state}, but {op.code} may have side effects"
-            context.refuse(RemoveDead.name, op, sentence)
+            obstacle = f"reads the variable %{variable.name}" if variable else "may have side effects"
+            context.refuse(RemoveDead.name, op, f"{state}, but {op.code} {obstacle}")
             continue
         graph.remove(op)
         count += 1

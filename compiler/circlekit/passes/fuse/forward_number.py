@@ -33,11 +33,12 @@ MAX_OPERATORS = 256
 
 
 class ForwardNumber(GraphPass):
-    """f(layer(x)) * c  ==  f(c * layer(x)) for linear operators f between the layer and the factor.
+    """f(layer(x)) * c  ==  f(c * layer(x)) for some linear operators f between the layer and the factor.
 
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
     bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
-    layer reach the product, only their weights and biases are multiplied.  f may have other operands, for
+    layer reach the product, only their weights and biases are multiplied.  f consists of data movement, sums,
+    differences, products (also of matrices), quotients and negations.  It may have other operands, for
     example keys or tables of sines.  The pass refuses if a value whose elements change is an output of the
     graph, or if any other operator reads these elements.
     """
@@ -154,7 +155,8 @@ class _Region:
             return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
         choices = list(_operands_to_multiply(op))
         if not choices:
-            return self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
+            kind = type(op).__name__
+            return self._refuse(depth, value, f"comes from {kind}, past which the pass moves no factor")
         for operands in choices:  # a product needs only one of its factors multiplied
             for operand in operands:
                 if self._search(operand, depth + 1) is not None:
@@ -172,8 +174,9 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on a user that needs the old elements of a multiplied value; None without one.
 
-        Perhaps only some channels of a layer's result are multiplied.  So ``channels`` examines the results
-        of layers, and the values that data movement makes of these results.
+        Of a layer's result, and of what data movement makes of it, perhaps only some channels are multiplied.
+        ``channels`` examines these values, channel by channel.  All other values are examined here as a
+        whole.
         """
         moved_values = {value for layer in self.layers for value, _ in moved_channels(layer)}
         for op in self.ops:
@@ -200,7 +203,7 @@ class _Region:
         multiplied: list[Array | None] = []
         read_elsewhere: list[tuple[Array | None, str]] = []
         for value, numbers in moved_channels(layer):
-            # ``moved_channels`` also yields what data movement makes of ``value``: these users do not count
+            # a user that only moves ``value`` does not count: ``moved_channels`` yields its result, too
             users = [user for user in value.users if moved_operand(user) is not value]
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
@@ -234,7 +237,7 @@ class _Region:
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     """Yield lists of operands of ``op``: if all operands of one list are multiplied, so is the result.
 
-    Yield nothing if ``op`` is not linear.
+    Yield nothing if ``op`` is not linear, or is none of the operators below.
     """
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):

@@ -50,7 +50,9 @@ class FuseActivationFunction(GraphPass):
         sources = None if value is None else _sources(value)
         if value is None or not sources:
             if context.partial_matches and value is not None:
-                context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation")
+                expected = "expected the result of an operator that can fuse an activation"
+                moved = "data movement of such a result with one use"
+                context.refuse(self.name, relu, f"%{value.name}: {expected}, or {moved}")
             return False
         refusal = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
         if not context.accepts(self.name, relu, refusal):

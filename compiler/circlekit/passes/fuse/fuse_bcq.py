@@ -31,7 +31,7 @@ class FuseBcq(Pass):
 
     The codes are extra outputs of the model; the first output is a marker that says so
     (``passes/support/binary_codes.py``).  At the end the pass removes the marker and these outputs.  They
-    stay if nothing was replaced because of an obstacle: invalid codes, or an operator that must stay.
+    stay if nothing was replaced and there was an obstacle: invalid codes, or an operator that must stay.
     Values change by the error of the codes; codes with a large error belong to other weights and are refused.
     """
 
@@ -175,8 +175,10 @@ def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> 
         return None
     if transposed:
         return f"{name}: expected codes of the rows of %{constant.name}, got codes of its columns"
-    if op.weights_format is not WeightsFormat.DEFAULT or len(op.results) != 1:
+    if op.weights_format is not WeightsFormat.DEFAULT:
         return f"{name}: expected weights of format DEFAULT, got {op.weights_format.name}"
+    if len(op.results) != 1:
+        return f"{name}: expected one result, got {len(op.results)}"
     if constant is op.input:
         if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
             return f"{name}: expected computed weights of rank 2, and no bias, which would be per column"

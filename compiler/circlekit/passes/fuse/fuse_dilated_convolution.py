@@ -148,7 +148,9 @@ class _Dilated1D(_Blocks):
         sentence = super().is_one_block(match, block, same_block)
         if sentence is not None or (axis is not None and axis == _height_axis(q, y)):
             return sentence
-        return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
+        if axis is None:
+            return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
+        return f"%{q.name}: expected %{y.name} without axis {axis}, got shape {format_shape(q.shape)}"
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
         """Like the base class, with a block of 1 and no padding along the inserted height."""

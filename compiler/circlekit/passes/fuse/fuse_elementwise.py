@@ -111,10 +111,10 @@ class _Int16Rsqrt(Rewrite):
     """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, as in ONE.
 
     Of the runtimes, only LiteRT has SQRT and DIV of int16, and its RSQRT makes the rewrite approximate.
-    RSQRT interpolates between operands that are 128 integers apart.  Beside a step for rounding, its error
-    depends on the integers of x: up to 0.1 % from 1024 on, 0.4 % from 512 on, 1.1 % from 256 on, 3.3 % from
-    128 on.  Below 128, most results are meaningless.  SQRT and DIV, if their scales fit, have errors of up to
-    0.4 %.
+    RSQRT interpolates between operands that are 128 integers apart.  Apart from the rounding of the result,
+    its relative error grows as the stored integer of x falls: up to 0.1 % for 1024 or more, 0.4 % for 512 or
+    more, 1.1 % for 256 or more, 3.3 % for 128 or more.  Below 128, most results are meaningless.  SQRT and
+    DIV, if their scales fit, have relative errors of up to 0.4 %.
     """
 
     quantized = True

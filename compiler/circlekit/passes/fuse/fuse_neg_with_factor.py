@@ -32,8 +32,8 @@ class FuseNegWithFactor(GraphPass):
 
     Other data movement may take the place of concat.  A constant factor is replaced by its product with the
     signs (1 and -1); for another factor, a new MUL computes the product.  The product may have at most as
-    many elements as the moved value.  If a MUL computes it, it may also have at most as many elements as the
-    operands of all removed NEGs together.  Unknown dimensions count as 1.
+    many elements as the moved value.  If a MUL computes it, there is a second limit: the number of elements
+    that all removed NEGs read together.  Unknown dimensions count as 1.
     """
 
     name = "fuse_neg_with_factor"

@@ -70,8 +70,10 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
     """Return why ``groups``, found among the operands of ``op``, do not become one convolution, or None."""
     result, (first, *_) = op.output, groups
     if len(groups) < max(len(op.values), 2):
-        expected = "expected 2 or more operands, each from a convolution of a slice that can be joined"
-        return f"%{result.name}: {expected}, got {len(groups)} of {len(op.values)}"
+        expected = (
+            "expected 2 or more operands, each the result of a convolution of a slice that can be joined"
+        )
+        return f"%{result.name}: {expected}; this holds for {len(groups)} of {len(op.values)}"
     if op.act is not Activation.NONE:
         return f"%{result.name}: act is {op.act.name}, expected NONE"
     other = next((group for group in groups if group.kind != first.kind), None)

@@ -251,7 +251,9 @@ class GroupFinder:
 def _in_its_own_order(op: Op) -> str:
     """Return the sentence that ``op`` fixes the order of its channels."""
     name = "".join(f"%{value.name}: " for value in op.results[:1]) + type(op).__name__
-    return f"{name} needs its channels in one order, or shares its weights with another operator"
+    has_weights = hasattr(op, "weights") or hasattr(op, "filter")
+    also = ", or shares its weights with another operator" if has_weights else ""
+    return f"{name} needs its channels in one order{also}"
 
 
 def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> None:
