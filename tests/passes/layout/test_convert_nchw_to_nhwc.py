@@ -187,7 +187,7 @@ def test_the_input_and_output_of_a_pool_stay() -> None:
         ("f32[1,4,5]", "Relu(%x)", "expected rank 4, got 3"),
         ("f32[*]", "Relu(%x)", "expected rank 4, got an unknown rank"),
         ("f32[2,1,1,1]", "Relu(%x)", "has the shape [2,1,1,1], which is the same in NCHW and NHWC"),
-        ("f32[1,4,5,3]", "MaxPool2D(%x)", "expected NCHW, got NHWC, which its operators require"),
+        ("f32[1,4,5,3]", "MaxPool2D(%x)", "is NHWC already, as an operator or a Transpose shows"),
     ],
 )
 def test_inputs_and_outputs_that_keep_their_layout_say_why(kind: str, call: str, why: str) -> None:

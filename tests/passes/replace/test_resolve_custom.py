@@ -116,9 +116,8 @@ def test_split_v(dtype: str) -> None:
 def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     text = SPLIT.format(custom("SplitV", operands))
     text = text.replace("{ %a", "{ %k = const i64[3] [1, 3, 4294967298] %a")
-    check_refusal(
-        text, "resolve_customop_splitv", "expected sizes and axis to be integer constants that fit int32"
-    )
+    sentence = "expected data, sizes and axis, the last two as signed integer constants that fit int32"
+    check_refusal(text, "resolve_customop_splitv", sentence)
 
 
 def test_split_v_of_another_total_stays() -> None:

@@ -21,7 +21,8 @@ class InterfacePass(Pass):
 
     ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
     run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
-    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other, unless an
+    input would then be an output.
     """
 
     changes_interface = True
@@ -72,11 +73,11 @@ def _refusal(value: Value, finder: RegionFinder) -> str:
         return "is a variable, which keeps its layout"
     if value not in finder.sides:
         return f"has the shape {format_shape(value.shape)}, which is the same in NCHW and NHWC"
-    return "expected NCHW, got NHWC, which its operators require"
+    return "is NHWC already, as an operator or a Transpose shows"
 
 
 class NchwToNhwcInputShape(InterfacePass):
-    """Change the shape of each NCHW input of rank 4 to NHWC."""
+    """Change the shape of each NCHW input of rank 4 to NHWC; an input that is also an output stays."""
 
     name = "nchw_to_nhwc_input_shape"
 

@@ -88,6 +88,8 @@ class FuseMulWithRmsNorm(Rewrite):
     @condition
     def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
         channels = x.shape[-1] if x.shape else None
+        if channels is None:
+            return f"%{x.name}: expected a known number of channels, got shape {format_shape(x.shape)}"
         fits = w.size == channels
         return None if fits else f"%{x.name}: expected {channels} factors, one per channel, got {w.size}"
 

@@ -119,7 +119,9 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     for value in region.inside:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
-        if value.shape is None or value.shape != first.shape:
+        if value.shape is None:
+            return f"%{value.name}: has an unknown rank"
+        if value.shape != first.shape:
             changed = "rank" if value.rank != first.rank else "shape"
             return f"%{value.name}: is broadcast to another {changed}"
     for value, source in zip(region.starts, sources, strict=True):
@@ -168,8 +170,8 @@ def sources_of(region: Region) -> list[Value]:
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, and also if ``value``
-    stays as it is, because it is not constant or has one element.
+    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, and also if it is
+    not constant or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None

@@ -144,7 +144,8 @@ class ResolveCustomSplitV(GraphPass):
         value, sizes, axis = op.inputs if len(op.inputs) == 3 else (None, None, None)
         sizes, axis = _as_int32(graph, sizes), _as_int32(graph, axis)
         if value is None or sizes is None or axis is None:
-            sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
+            expected = "data, sizes and axis, the last two as signed integer constants that fit int32"
+            sentence = f"%{op.output.name}: expected {expected}"
             context.refuse(self.name, op, sentence)
             return False
         parts = [Value("", v.dtype, v.shape) for v in op.results]

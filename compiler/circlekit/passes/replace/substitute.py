@@ -176,7 +176,7 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
         return f"%{user.output.name}: padding is {user.padding.name}, expected VALID"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
         if max(edges[axis]) >= size:
-            return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
+            return f"%{value.name}: windows of %{user.output.name} may be inside the padding of axis {axis}"
     return None
 
 
