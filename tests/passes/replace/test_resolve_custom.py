@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom operators of TensorFlow become built-in operators; near misses stay custom."""
+"""Custom operators of TensorFlow become builtin operators; near misses stay custom."""
 
 from __future__ import annotations
 

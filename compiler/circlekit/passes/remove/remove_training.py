@@ -199,7 +199,7 @@ def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
     if len(op.results) > 1:
         return f"%{result.name}: expected one result, got {len(op.results)}"
     if operand is None:
-        return f"%{result.name}: its operator has no operand to replace it"
+        return f"%{result.name}: its operator has no first operand to replace it"
     if operand.dtype is not result.dtype or operand.shape != result.shape:
         return f"%{result.name}: is {result.type}, %{operand.name} is {operand.type}"
     if not graph.can_stand_for(result, operand):

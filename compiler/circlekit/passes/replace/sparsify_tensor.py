@@ -147,7 +147,7 @@ def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> 
     inner = [2 * axis + 1 for axis in block_map]
     ones = [2 * axis + 1 for axis in range(array.ndim) if axis not in block_map]  # blocks of one element
     moved = array.reshape(split).transpose([*range(0, len(split), 2), *inner, *ones])
-    return np.asarray(moved.reshape(*counts, *block))
+    return np.asarray(moved.reshape([*counts, *block]))
 
 
 def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
