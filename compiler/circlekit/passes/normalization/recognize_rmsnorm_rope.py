@@ -54,7 +54,7 @@ class RmsNormForm(Rewrite):
 
 
 class _Form(RmsNormForm):
-    """x / sqrt(mean(x^2) + epsilon), written as one of SQUARES and one of DIVISIONS."""
+    """x / sqrt(mean(x^2) + epsilon), in one of the forms that exporters write."""
 
     before = """
         s = $square

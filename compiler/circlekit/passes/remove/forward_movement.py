@@ -93,7 +93,7 @@ class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
     f may also be a MEAN with keep_dims over leading axes that the Reshape keeps, or a softmax if the Reshape
-    keeps the last axis.
+    keeps the last axis.  A pipeline moves no Reshape to a result of more bytes.
     """
 
     name = "forward_reshape_to_unaryop"

@@ -237,15 +237,13 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
-    the same shape, and constant operands must have a form for this shape (see ``_form``).  The results of f
-    and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
+    the same shape.  Constant operands must have a form for this shape with no more elements.  The results of
+    f and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
     Reshape must become unnecessary.
-
-    ``back``: whether x must have shape C.
     """
 
     name = "remove_reshape_around_unaryop"
-    back: ClassVar[bool] = False
+    back: ClassVar[bool] = False  # whether x must have shape C
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         dead_ends: set[Value] = set()

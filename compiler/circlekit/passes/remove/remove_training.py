@@ -135,7 +135,7 @@ class RemoveNodesOf(Pass):
     - The result is an output of the graph, and the first operand cannot take its place.
 
     Raise RewriteError at the end of a run for a given name that no operator had in this run or an earlier
-    one; with --explain, raise nothing.  ``found``: the given names that an operator had so far.
+    one; with --explain, raise nothing.
     """
 
     name = "remove_nodes_of"
@@ -159,7 +159,7 @@ class RemoveNodesOf(Pass):
                 )
 
     def __init__(self) -> None:
-        self.found: set[str] = set()
+        self.found: set[str] = set()  # the given names that an operator had so far
 
     def run(self, model: Model, context: Context) -> int:
         requested: list[str] = self.setting(context, "remove_nodes_of") or []

@@ -75,13 +75,13 @@ class ResolveFormerCustomOp(Rewrite):
 
 
 class _MatMul(Rewrite):
-    """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
+    """mat_mul(x, y)  ==  fully_connected($operands), for one combination of transpose_a and transpose_b.
 
-    ``transposed``: the values of the options transpose_a (of x) and transpose_b (of y).  FULLY_CONNECTED
-    computes x @ transpose(weights), so y needs a Transpose if transpose_b is false.
+    These options of MatMul transpose x and y.  FULLY_CONNECTED computes x @ transpose(weights), so y needs a
+    Transpose if transpose_b is false.
     """
 
-    transposed: ClassVar[tuple[bool, bool]]
+    transposed: ClassVar[tuple[bool, bool]]  # (transpose_a, transpose_b)
 
     before = 'z = Custom("MatMul", x: f32[_, _], y: f32[_, _])'
     after = """
