@@ -81,6 +81,13 @@ def test_padv2_near_misses(text: str, sentence: str) -> None:
     check_pass(text, PAD, refused=sentence)
 
 
+def test_padv2_of_no_elements_stays() -> None:
+    """A window has two rows: the one before and the one after the elements, of which there are none."""
+    call = "MaxPool2D(%p) {padding: VALID, filter_height: 2}"
+    text = pooled(paddings="[[0,0],[1,1],[0,0],[0,0]]", pool=call).replace("f32[1,5,4,2]", "f32[1,0,4,2]")
+    check_pass(text, PAD, refused="%r: is empty, so windows have only padding")
+
+
 # -- products ------------------------------------------------------------------------------------
 
 FC = "replace_non_const_fc_with_batch_matmul"

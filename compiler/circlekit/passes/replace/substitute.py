@@ -129,7 +129,9 @@ class SubstitutePadV2ToPad(Rewrite):
         return None if _is_never_negative(x) else f"%{x.name}: may be negative, so 0 may be greater"
 
     @condition
-    def windows_reach_x(self, y: Value, paddings: Array) -> str | None:
+    def windows_reach_x(self, x: Value, y: Value, paddings: Array) -> str | None:
+        if 0 in x.known_shape:
+            return f"%{x.name}: is empty, so windows have only padding"
         return _reader_obstacle(y, [tuple(pair) for pair in paddings.tolist()])
 
 
