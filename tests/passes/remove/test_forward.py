@@ -80,6 +80,11 @@ def test_transpose_near_misses(text: str, sentence: str) -> None:
     check_pass(text, TRANSPOSE, refused=sentence)
 
 
+def test_a_computed_transpose_stays() -> None:
+    text = turned("%y = Neg(%t)", perm="%p").replace("%u: f32[2,3,4,5]", "%p: i32[4]")
+    check_refusal(text, TRANSPOSE, "%t: expected a constant perm and a known rank")
+
+
 def shaped(*calls: str, shape: str = "[2,3,4]", to: str = "[2,12]", outputs: str = "%y") -> str:
     """Return %t, the Reshape of %x to ``to``, then the lines ``calls``."""
     lines = "\n".join(calls)

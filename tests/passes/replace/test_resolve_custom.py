@@ -80,6 +80,16 @@ def test_batch_matmul_of_vectors_stays() -> None:
     check_refusal(text, "resolve_customop_batchmatmul", "%y: expected rank 2 or more, got f32[3]")
 
 
+@pytest.mark.parametrize("name", ["batchmatmul", "matmul"])
+def test_a_product_with_damaged_options_stays(name: str) -> None:
+    code = {"batchmatmul": "BatchMatMulV2", "matmul": "MatMul"}[name]
+    options = "extra: {custom_options: array(u8, [1, 2, 3])}"
+    text = f"""graph main(%x: f32[4,3], %y: f32[3,2]) -> %z {{
+      %z = Opaque(%x, %y) {{code: "CUSTOM", custom_code: "{code}", {options}}} : f32[4,2]
+    }}"""
+    check_refusal(text, f"resolve_customop_{name}", "%z: FlexBuffer: expected a slot of 1, 2, 4 or 8 bytes")
+
+
 @pytest.mark.parametrize(("a", "b"), list(itertools.product((False, True), repeat=2)))
 def test_matmul(a: bool, b: bool) -> None:
     x, y = ("[3,4]" if a else "[4,3]"), ("[2,3]" if b else "[3,2]")

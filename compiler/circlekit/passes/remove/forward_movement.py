@@ -174,8 +174,10 @@ class ForwardTranspose(SinkPass):
         if not op.elementwise:
             return f"{name}: expected an elementwise operator, got {type(op).__name__}"
         perms = [constant_perm(v.producer) for v in moved]
-        if None in perms or any(p != perms[0] for p in perms):
-            found = [perm and list(perm) for perm in perms]
+        if None in perms:
+            return f"%{moved[perms.index(None)].name}: expected a constant perm and a known rank"
+        if any(p != perms[0] for p in perms):
+            found = [list(perm) for perm in perms if perm is not None]
             return f"{name}: expected one constant perm for all operands, got {found}"
         rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
         if rescaled is not None:

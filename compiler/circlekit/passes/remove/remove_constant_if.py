@@ -39,8 +39,8 @@ class Branches:
     """The graphs of a model, and how many copies of each there are if every constant IF is replaced.
 
     ``places``: for each graph, the number of copies of its operators in the resulting model.  The graph
-    itself counts as one copy if it stays: it is the main graph, or a signature or an operator that is no
-    constant IF refers to it.
+    itself counts as one copy if it stays.  It stays if it is the main graph, or if a signature or an operator
+    other than a constant IF refers to it.
     ``order``: all graphs, branches before their callers, so that a branch has its final size when it is
     copied.
     """

@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
 from circlekit.ops.dimensions import normalized_axis
@@ -114,6 +114,8 @@ class RemoveGatherGuard(Rewrite):
     def counts_the_rows(self, match: Match, p: Value, axis: int) -> str | None:
         """``n`` and ``n2`` are the number of rows of ``p``."""
         rows = p.known_shape[normalized_axis(axis, p.known_rank)]
+        if rows is None:
+            return f"%{p.name}: expected a known number of rows, got shape {format_shape(p.shape)}"
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:
             return None

@@ -44,8 +44,8 @@ VERSION = 1
 MAX_RELATIVE_ERROR = 0.9
 """Codes whose ``Coded.distance`` from weights is at least this do not belong to these weights.
 
-With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit halves
-it.  For other weights it is 1 or more.
+With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit about
+halves it.  For other weights it is 1 or more.
 """
 
 
