@@ -79,7 +79,10 @@ def _refusal(value: Value, finder: RegionFinder) -> str:
 
 
 class NchwToNhwcInputShape(InterfacePass):
-    """Change the shape of each NCHW input of rank 4 to NHWC; an input that is also an output stays."""
+    """Change NCHW inputs of the main graph to NHWC; an input that is also an output stays.
+
+    An input of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    """
 
     name = "nchw_to_nhwc_input_shape"
 
@@ -93,7 +96,10 @@ class NchwToNhwcInputShape(InterfacePass):
 
 
 class NchwToNhwcOutputShape(InterfacePass):
-    """Change the shape of each NCHW output of rank 4 to NHWC."""
+    """Change NCHW outputs of the main graph to NHWC; an output that no operator produces stays.
+
+    An output of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    """
 
     name = "nchw_to_nhwc_output_shape"
 
