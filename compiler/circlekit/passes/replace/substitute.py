@@ -129,9 +129,7 @@ class SubstitutePadV2ToPad(Rewrite):
         return None if _is_never_negative(x) else f"%{x.name}: may be negative, so 0 may be greater"
 
     @condition
-    def windows_reach_x(self, x: Value, y: Value, paddings: Array) -> str | None:
-        if 0 in x.known_shape:
-            return f"%{x.name}: is empty, so windows have only padding"
+    def windows_reach_x(self, y: Value, paddings: Array) -> str | None:
         return _reader_obstacle(y, [tuple(pair) for pair in paddings.tolist()])
 
 
@@ -169,15 +167,17 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
     """Refuse unless ``user`` is a max pool whose windows all contain elements that are not padding.
 
     ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding of each of its axes.
-    Along each axis, the padding at either end must be shorter than the window.  Along the axes 0 and 3, the
-    size of the window is 1.
+    Along each axis, the padding at either end must be shorter than the window.  If there may be no elements
+    between them, the two paddings together must be shorter.  Along the axes 0 and 3, a window has size 1.
     """
     if not isinstance(user, MaxPool2D):
         return f"%{value.name}: is read by {short_op(user)}, expected MaxPool2D"
     if user.padding is not Padding.VALID:
         return f"%{user.output.name}: padding is {user.padding.name}, expected VALID"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
-        if max(edges[axis]) >= size:
+        dim = None if value.shape is None else value.shape[axis]
+        has_elements = dim is not None and dim > sum(edges[axis])
+        if (max if has_elements else sum)(edges[axis]) >= size:
             return f"%{value.name}: windows of %{user.output.name} may be inside the padding of axis {axis}"
     return None
 
