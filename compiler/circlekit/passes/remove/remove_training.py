@@ -93,7 +93,7 @@ class RemoveDropout(Rules):
         for op in model.ops():
             if isinstance(op, RandomUniform | RandomStandardNormal | Multinomial):
                 found = f"{op.code} %{op.output.name} gives other numbers in every run"
-                yield f"{found}; if it is dropout left from training: --remove_dropout"
+                yield f"{found}; if it is dropout left from training, --remove_dropout removes it"
 
 
 class RemoveGatherGuard(Rewrite):
