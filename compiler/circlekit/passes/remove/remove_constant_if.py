@@ -101,7 +101,7 @@ class RemoveConstantIf(Pass):
 
 
 def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
-    """Remove the candidates to which no operator or signature refers, and the graphs that only these call."""
+    """Remove the candidates to which no operator or signature refers, and graphs that only those call."""
     callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
     callers.update([model.main, *(signature.graph for signature in model.signatures)])
     removed: set[Graph] = set()

@@ -31,7 +31,7 @@ MAX_RESHAPED_ELEMENTS = 1 << 20
 class Region:
     """Connected elementwise operators.  ``ops``: the operators, in order.
 
-    ``starts``: the values that they read and that Reshapes before the region produce.
+    ``starts``: the results of Reshapes before the region that the operators read.
     """
 
     ops: list[Op] = field(default_factory=list)

@@ -29,8 +29,8 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 class _ToReshape(Rewrite):
     """$call  ==  reshape(x, the shape of the result).
 
-    ``$call``: an operator that keeps the elements of x in their order.  ``$attributes``: those of its
-    attributes that may have any value.  ``quantized``: x and z may be quantized.
+    ``$call``: an operator that keeps the elements of x in their order.  ``$attributes``: the attributes of
+    the operator that may have any value.  ``quantized``: x and z may be quantized.
     """
 
     quantized = True
