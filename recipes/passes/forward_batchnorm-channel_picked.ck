@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %s: reverses the channels, drops them, or has steps that are not constant
+# Refused: %s: reverses the channels, drops them, or has unknown strides or an unknown rank
 
 graph main(%x: f32[1,5,4,4]) -> %y {
   %w = const f32[4,1,1,4] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[1,5,4,4]) -> %y {
 rules {
   passes(forward_batchnorm)
   unchanged()
-  refused("%s: reverses the channels, drops them, or has steps that are not constant")
+  refused("%s: reverses the channels, drops them, or has unknown strides or an unknown rank")
 }

@@ -8,5 +8,5 @@ graph main(%x: f32[1,4,5,3]) -> %y {
 rules {
   passes(nchw_to_nhwc_input_shape)
   unchanged()
-  refused("expected NCHW, got NHWC")
+  refused("is NHWC already, as an operator or a Transpose shows")
 }

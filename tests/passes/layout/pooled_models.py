@@ -12,7 +12,7 @@ POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w
 
 
 def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> str:
-    """Return a model in which a pool makes %n in NHWC; ``body`` starts with %m, which is %n in NCHW."""
+    """Return a model: a pool makes %n in NHWC, %m is %n in NCHW, and ``body`` reads %m."""
     return f"""graph main({inputs}) -> {outputs} {{
                  %n = MaxPool2D(%x) {POOL}
                  %m = Transpose(%n, {NCHW})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movements of whole channels: found exactly where the elements show that each channel is one of an input."""
+"""Channel moves are found exactly where the elements show that each channel is a channel of an input."""
 
 from __future__ import annotations
 

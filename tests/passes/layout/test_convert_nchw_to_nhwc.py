@@ -10,10 +10,13 @@ import circlekit
 from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
+from circlekit.ir.value import Quantization
 from circlekit.ir.verifier import check
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.explain import explain_pass
+from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, NHWC, _can_move
+from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal, make_input
 
 SINGLE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
@@ -187,13 +190,22 @@ def test_the_input_and_output_of_a_pool_stay() -> None:
         ("f32[1,4,5]", "Relu(%x)", "expected rank 4, got 3"),
         ("f32[*]", "Relu(%x)", "expected rank 4, got an unknown rank"),
         ("f32[2,1,1,1]", "Relu(%x)", "has the shape [2,1,1,1], which is the same in NCHW and NHWC"),
-        ("f32[1,4,5,3]", "MaxPool2D(%x)", "expected NCHW, got NHWC, which its operators require"),
+        ("f32[1,4,5,3]", "MaxPool2D(%x)", "is NHWC already, as an operator or a Transpose shows"),
     ],
 )
 def test_inputs_and_outputs_that_keep_their_layout_say_why(kind: str, call: str, why: str) -> None:
     text = f"graph main(%x: {kind}) -> %y {{ %y = {call} }}"
     check_refusal(text, "nchw_to_nhwc_input_shape", f"%x: {why}")
     check_refusal(text, "nchw_to_nhwc_output_shape", f"%y: {why}")
+
+
+def test_an_input_with_blockwise_quantization_keeps_its_layout() -> None:
+    model = parse_model(SINGLE.format("Relu(%x)"))
+    model.main.inputs[0].quantization = Quantization(details={"": "BlockwiseQuantization"})
+    context = Context(refusals=[])
+    assert all_passes()["nchw_to_nhwc_input_shape"]().run(model, context) == 0
+    sentences = [refusal.sentence for refusal in context.refusals or ()]
+    assert sentences == ["%x: has quantization details, which may depend on the layout"]
 
 
 @pytest.mark.parametrize(

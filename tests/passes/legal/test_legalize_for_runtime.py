@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms that a runtime lacks are replaced if it has all replacing operators; values stay equal.
+"""Forms that a runtime lacks are replaced if the runtime has all replacing operators; values stay equal.
 
 The runtimes here are made up: they have all operators but those that a test takes away.
 """
@@ -55,7 +55,7 @@ ONE_BETA: Mapping[str, Any] = {"range": {"beta": [1, 1]}}
         ("MIRROR_PAD", "%y = MirrorPad(%x, [[0,0],[2,1],[0,0],[0,4]]) {mode: SYMMETRIC}", "Gather Gather"),
     ],
 )  # fmt: skip
-def test_lacking_operator_is_replaced(lacks: str, body: str, ops: str) -> None:
+def test_an_operator_that_the_runtime_lacks_is_replaced(lacks: str, body: str, ops: str) -> None:
     check(body, runtime(lacks), ops)
     (kept,) = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{\n{body}\n}}").main
     check(body, runtime(), type(kept).__name__)

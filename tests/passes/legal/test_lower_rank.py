@@ -47,7 +47,7 @@ def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) 
         ("i8[1,8,6,2,2] quant(scale: 0.5)", "i8[1,2,2] quant(scale: 0.5)", 1),
     ],
 )
-def test_only_axes_of_known_sizes_and_floats_are_merged(data: str, result: str, ops: int) -> None:
+def test_unknown_sizes_and_quantized_values_are_not_merged(data: str, result: str, ops: int) -> None:
     model = parse_model(f"graph main(%x: {data}) -> %y {{ %y = ReduceMax(%x, [1, 2]) : {result} }}")
     target = runtime(forms={"REDUCE_MAX": {"f32,i32:f32": RANK_4, "i8q,i32:i8q": RANK_4}})
     assert len(legalize(model, "circle", targets=[target]).main) == ops

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions that the runtime lacks, or without a bias or an activation."""
+"""Transposed convolutions for runtimes that lack them, or have them only without bias or activation."""
 
 from __future__ import annotations
 

@@ -17,7 +17,11 @@ def old_runtime(version: int) -> Target:
 
 
 @pytest.mark.parametrize(("stated", "written"), [(3, None), (1, 1), (2, 2)])
-def test_version_that_is_higher_than_needed_is_lowered(stated: int, written: int | None) -> None:
+def test_a_version_that_the_runtime_refuses_is_lowered(stated: int, written: int | None) -> None:
+    """ADD of two f32 needs version 1.  ``written``: None stands for the needed version.
+
+    If the runtime refuses the needed version, too, the stated version stays.
+    """
     model = parse_model("graph main(%x: f32[2]) -> %y { %y = Add(%x, %x) }")
     model.main.ops[0].version = stated
     assert legalize(model, "circle", targets=[old_runtime(2)]).main.ops[0].version == written

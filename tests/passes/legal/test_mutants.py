@@ -38,7 +38,7 @@ def test_mutants_keep_their_values(path: Path) -> None:
 
 
 def always_replaced(model: Model) -> list[str]:
-    """Return the runtimes for which an operator of ``model`` is replaced although they have it."""
+    """Return the runtimes for which an operator of ``model`` may be replaced although they have it."""
     items = [
         item for item in LEGALIZATIONS if any(isinstance(op, getattr(item, "kinds", ())) for op in model.main)
     ]

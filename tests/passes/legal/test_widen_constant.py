@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For a delegate that computes run by run, constants that broadcast in short runs are repeated."""
+"""For a delegate that computes run by run, constants that broadcast in short runs are repeated.
+
+Run: consecutive elements of the result for which the constant has one number each, or one number for all.
+"""
 
 from __future__ import annotations
 

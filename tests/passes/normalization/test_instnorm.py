@@ -208,7 +208,7 @@ def test_epsilon_outside_the_root_is_fused_on_request_only() -> None:
 
 @pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
 def test_tiny_epsilon_outside_the_root_is_fused_in_pipelines(size: float) -> None:
-    """The relative error is below 1e-5 for deviations of at least 1e-3."""
+    """The relative error is at most 1e-5 for deviations of 1e-3 or more."""
     model = parse_model(BESIDE.replace("1e-6", "1e-8"))
     x = (size * np.random.default_rng(3).standard_normal((1, 3, 4, 2))).astype(np.float32)
     (wanted,) = circlekit.run(model, [x])

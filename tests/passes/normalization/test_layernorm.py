@@ -18,7 +18,7 @@ SQUARES = (
     "%e = Sub(%x, %m) %q = Square(%e)",
     "%e = Sub(%x, %m) %q = Mul(%e, %e)",
 )
-# SCALES, SUMS: {lines: operators that are left of them}
+# SCALES, SUMS: {lines: the operators that replace them at the end of the new form}
 SCALES = {"%r = Rsqrt(%a) %f = Mul(%r, %g)": ["Mul"], "%f = Rsqrt(%a)": []}
 SUMS = {
     "%p = Mul(%x, %f) %i = Neg(%m) %o = Mul(%i, %f) %z = Add(%p, %o)": [],

@@ -121,6 +121,15 @@ def test_factors_near_misses(factors: str, sentence: str) -> None:
     check_pass(text, "fuse_mul_with_rmsnorm", refused=sentence)
 
 
+def test_factors_of_an_unknown_number_of_channels() -> None:
+    text = """graph main(%x: f32[2,?]) -> %z {
+      %n = RmsNorm(%x, [1.0]) {epsilon: 1e-5}
+      %z = Mul(%n, [1.0, 2.0])
+    }"""
+    sentence = "%x: expected a known number of channels, got shape [2,?]"
+    check_refusal(text, "fuse_mul_with_rmsnorm", sentence)
+
+
 STRIDED = """%lo = StridedSlice(%x, [0,0,0,0], [1,2,3,4], [1,1,1,1])
       %hi = StridedSlice(%x, [0,0,0,4], [1,2,3,8], [1,1,1,1])"""
 MASKED = """%lo = StridedSlice(%x, [0,0,0,0], [0,0,0,-4], [1,1,1,1]) {begin_mask: 15, end_mask: 7}

@@ -113,7 +113,7 @@ def test_frozen_statistics_are_moving_averages(
     np.testing.assert_allclose(found, expected(data, weights, x), 1e-4, 1e-4)
 
 
-def test_without_data_it_is_refused() -> None:
+def test_freezing_without_data_is_an_error() -> None:
     with pytest.raises(RewriteError, match="freeze_batchnorm needs data: %mean is computed from the batch"):
         circlekit.optimize(parse_model(NET), ["freeze_batchnorm"])
     circlekit.optimize(parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), ["freeze_batchnorm"])

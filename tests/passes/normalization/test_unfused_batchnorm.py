@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms as training graphs have them, with operators after the convolution; blocks and dilation."""
+"""Batch norms written as several operators after a layer, and convolutions on blocks as dilation."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_models_get_other_dtypes(kind: str | DType, types: str) -> None:
 
 
 class Subtractions(GraphPass):
-    """Replace the first ADD by a SUB, which makes LiteRT crash if the dtype is int16."""
+    """Replace the first ADD by a SUB.  A SUB of int16 makes LiteRT crash."""
 
     obeys_target = True
 

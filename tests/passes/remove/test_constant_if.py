@@ -68,7 +68,7 @@ def test_outputs_keep_their_names() -> None:
     assert [v.name for v in model.main.outputs] == ["u", "v"]
 
 
-def test_shared_branch_stays() -> None:
+def test_a_branch_that_another_if_may_run_stays_in_the_model() -> None:
     again = "%k, %l = If(%c, %a, %x) {then_graph: @first, else_graph: @second}\n%y = Sub(%u, %l)"
     text = BRANCHES.format(condition="true", more=again, outputs="%y").replace(
         "%x: f32[2,3]) -> %y", "%x: f32[2,3], %c: bool[]) -> %y"
@@ -93,7 +93,7 @@ def test_branches_that_cannot_be_inlined() -> None:
 @pytest.mark.parametrize(
     ("condition", "operands"), [("[]", "%x"), ("[true, true]", "%x"), ("true", "%x, %x"), ("true", "")]
 )
-def test_branch_with_mismatched_types_stays(condition: str, operands: str) -> None:
+def test_an_if_with_a_wrong_condition_or_number_of_operands_stays(condition: str, operands: str) -> None:
     text = f"""
     graph main(%x: f32[2]) -> %y {{
       %c = const bool[{condition.count("true")}] {condition}

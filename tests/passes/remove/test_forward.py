@@ -80,6 +80,11 @@ def test_transpose_near_misses(text: str, sentence: str) -> None:
     check_pass(text, TRANSPOSE, refused=sentence)
 
 
+def test_a_computed_transpose_stays() -> None:
+    text = turned("%y = Neg(%t)", perm="%p").replace("%u: f32[2,3,4,5]", "%p: i32[4]")
+    check_refusal(text, TRANSPOSE, "%t: expected a constant perm and a known rank")
+
+
 def shaped(*calls: str, shape: str = "[2,3,4]", to: str = "[2,12]", outputs: str = "%y") -> str:
     """Return %t, the Reshape of %x to ``to``, then the lines ``calls``."""
     lines = "\n".join(calls)
@@ -146,7 +151,13 @@ def test_a_quantized_reshape_takes_the_parameters_of_the_result() -> None:
     }"""
     check_pass(text, RESHAPE, ["Logistic", "Reshape", "Dequantize"])
     other = text.replace("i8[3,2] quant(scale: 0.05)", "i8[3,2] quant(scale: 0.1)")
-    check_refusal(other, RESHAPE, "%t: has other quantization than %x, or an unknown shape")
+    check_refusal(other, RESHAPE, "%t: has other quantization parameters than %x")
+
+
+def test_a_reshape_before_a_mean_over_unknown_axes_stays() -> None:
+    body = "%t = Reshape(%x, [2,3,1]) %y = Mean(%t, %i) {keep_dims: true} : f32[?,?,?]"
+    sentence = "%y: has more than one unknown dimension: [?,?,?]"
+    check_refusal(f"graph main(%x: f32[2,3], %i: i32[1]) -> %y {{ {body} }}", RESHAPE, sentence)
 
 
 @pytest.mark.parametrize(

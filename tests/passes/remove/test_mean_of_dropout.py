@@ -40,7 +40,14 @@ def test_names_of_training_checks() -> None:
         ("%a, %b = Split(0, %x) {num_splits: 2}", "%a: expected one result, got 2"),
         ("%a = Cast(%x) : i32[2,2]", "%a: is i32[2,2], %x is f32[2,2]"),
         ("%a = Reshape(%x, [4])", "%a: is f32[4], %x is f32[2,2]"),
-        ('%a = Opaque() {code: "CUSTOM", custom_code: "Any"} : f32[2,2]', "%a: its operator has no operand"),
+        (
+            '%a = Opaque() {code: "CUSTOM", custom_code: "Any"} : f32[2,2]',
+            "%a: its operator has no first operand",
+        ),
+        (
+            '%a = Opaque(none, %x) {code: "CUSTOM", custom_code: "Any"} : f32[2,2]',
+            "%a: its operator has no first operand",
+        ),
     ],
 )
 def test_named_operator_that_cannot_be_removed(body: str, sentence: str) -> None:

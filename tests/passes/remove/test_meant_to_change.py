@@ -126,6 +126,11 @@ def test_other_forms_are_removed() -> None:
             guarded(gather="{axis: 1}"),
             "%p: expected 4, its rows, as addend and as modulus, got 5 and 5",
         ),
+        (
+            "remove_gather_guard",
+            guarded().replace("f32[5,4]", "f32[?,4]"),
+            "%p: expected a known number of rows, got shape [?,4]",
+        ),
         ("remove_gather_guard", guarded().replace("Add", "Sub"), "comes from Sub, expected Add"),
         (
             "remove_qdq_for_mpo",

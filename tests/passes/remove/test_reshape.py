@@ -225,6 +225,15 @@ def test_near_miss(calls: list[str], outputs: str, sentence: str) -> None:
     check_pass(chain("[2,3,4]", *calls, outputs=outputs), AROUND, refused=sentence)
 
 
+def test_a_value_of_unknown_rank_stays() -> None:
+    text = """graph main(%x: f32[2,3], %s: i32[2]) -> %y {
+      %b = Reshape(%x, %s) : f32[*]
+      %c = Neg(%b) : f32[*]
+      %y = Reshape(%c, [2, 3])
+    }"""
+    check_refusal(text, AROUND, "%b: has an unknown rank")
+
+
 @pytest.mark.parametrize("call", ["Softmax(%b)", "Sum(%b, [1]) {keep_dims: true}"])
 def test_other_operators_stay(call: str) -> None:
     text = chain("[2,3,4]", "Reshape(%a, [6, 4])", call, "Reshape(%c, [-1])")

@@ -56,6 +56,15 @@ def test_a_selected_value_of_unknown_size(choice: str, other: str, left: int) ->
     check_pass(text, "remove_identity", ["SelectV2", "Tanh"][-left:])
 
 
+@pytest.mark.parametrize(("chosen", "other"), [("[?,2]", "[*]"), ("[*]", "[3,2]"), ("[*]", "[1,1]")])
+def test_a_selected_value_stays_if_a_rank_is_unknown(chosen: str, other: str) -> None:
+    text = f"""graph main(%x: f32{chosen}, %o: f32{other}) -> %y {{
+      %c = SelectV2(true, %x, %o) : f32{chosen}
+      %y = Tanh(%c)
+    }}"""
+    check_refusal(text, "remove_identity", "%x: may be broadcast, because a rank is unknown")
+
+
 def random(*calls: str) -> str:
     """Return a graph in which ``calls`` make %z of the data %n and the random numbers %r."""
     body = "\n".join(calls)

@@ -246,7 +246,7 @@ def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
     ("settings", "sentence"),
     [
         ({}, "expected the setting sparsify_block_size"),
-        ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit \[4, 8\]"),
+        ({"sparsify_block_size": [3, 1]}, r"blocks of \[3, 1\] do not fit axes \[0, 1\] of \[4, 8\]"),
         ({"sparsify_block_size": [1]}, "2 formats and 2 block sizes"),
         ({"sparsify_block_size": [2, 2], "sparsify_traversal_order": [0, 1, 2]}, "traversal order of 4"),
         ({"sparsify_block_size": [2, 2], "sparsify_format": ["d"]}, "2 formats"),

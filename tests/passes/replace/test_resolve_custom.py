@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom operators of TensorFlow become built-in operators; near misses stay custom."""
+"""Custom operators of TensorFlow become builtin operators; near misses stay custom."""
 
 from __future__ import annotations
 
@@ -80,6 +80,16 @@ def test_batch_matmul_of_vectors_stays() -> None:
     check_refusal(text, "resolve_customop_batchmatmul", "%y: expected rank 2 or more, got f32[3]")
 
 
+@pytest.mark.parametrize("name", ["batchmatmul", "matmul"])
+def test_a_product_with_damaged_options_stays(name: str) -> None:
+    code = {"batchmatmul": "BatchMatMulV2", "matmul": "MatMul"}[name]
+    options = "extra: {custom_options: array(u8, [1, 2, 3])}"
+    text = f"""graph main(%x: f32[4,3], %y: f32[3,2]) -> %z {{
+      %z = Opaque(%x, %y) {{code: "CUSTOM", custom_code: "{code}", {options}}} : f32[4,2]
+    }}"""
+    check_refusal(text, f"resolve_customop_{name}", "%z: FlexBuffer: expected a slot of 1, 2, 4 or 8 bytes")
+
+
 @pytest.mark.parametrize(("a", "b"), list(itertools.product((False, True), repeat=2)))
 def test_matmul(a: bool, b: bool) -> None:
     x, y = ("[3,4]" if a else "[4,3]"), ("[2,3]" if b else "[3,2]")
@@ -116,9 +126,8 @@ def test_split_v(dtype: str) -> None:
 def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     text = SPLIT.format(custom("SplitV", operands))
     text = text.replace("{ %a", "{ %k = const i64[3] [1, 3, 4294967298] %a")
-    check_refusal(
-        text, "resolve_customop_splitv", "expected sizes and axis to be integer constants that fit int32"
-    )
+    sentence = "expected data, sizes and axis, the last two as signed integer constants that fit int32"
+    check_refusal(text, "resolve_customop_splitv", sentence)
 
 
 def test_split_v_of_another_total_stays() -> None:

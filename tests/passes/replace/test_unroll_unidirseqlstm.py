@@ -155,7 +155,7 @@ def test_longest_sequence_that_is_unrolled(monkeypatch: pytest.MonkeyPatch, time
         (lstm("2,2,2", 2).replace("%wf = const f32", "%wf = const f16"), "%wf is not a constant of f32"),
         (lstm("2,2,2", 2).replace("%h: f32[2,3] variable", STATE), "%h does not start at zero"),
         (lstm("2,2,2", 2).replace("%bf, %bc", "none, %bc"), "has no forget_gate_bias"),
-        (lstm("2,2,2", 2, "act: SIGN_BIT"), "act is SIGN_BIT"),
+        (lstm("2,2,2", 2, "act: SIGN_BIT"), "act is SIGN_BIT, for which there is no operator"),
         (
             FULL.format(**PLAIN | {"norm": ", none, %nf"}),
             "has no input_layer_norm_coefficients",

@@ -103,6 +103,9 @@ def test_a_marker_behind_a_reshape() -> None:
     assert isinstance(read([reshape.output, *bundle()]), Info)
 
 
+WRONG_CLUSTERS = (
+    "%w/WEIGHTS: expected clusters with bits and rows above 0, got number {}, bits {} and rows {}"
+)
 CLUSTER_COUNT = (
     "%w/WEIGHTS: expected {} codes and scales for its clusters, got {} scales and codes of shape {}"
 )
@@ -113,12 +116,12 @@ CLUSTER_COUNT = (
     [
         ({"NUMBER": np.array([2, 9], np.int32)}, None),
         ({"ROWS": np.array([1, 2, 9], np.int32), "BITS": np.array([2, 1, 9], np.int32)}, None),
-        ({"NUMBER": np.zeros(0, np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
-        ({"NUMBER": np.array([0], np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
-        ({"NUMBER": np.array([3], np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
-        ({"ROWS": np.array([1], np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
-        ({"ROWS": np.array([0, 4], np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
-        ({"BITS": np.array([4, 0], np.int32)}, CLUSTER_COUNT.format(0, 4, [4, 2])),
+        ({"NUMBER": np.zeros(0, np.int32)}, WRONG_CLUSTERS.format(0, [2, 1], [1, 2])),
+        ({"NUMBER": np.array([0], np.int32)}, WRONG_CLUSTERS.format(0, [2, 1], [1, 2])),
+        ({"NUMBER": np.array([3], np.int32)}, WRONG_CLUSTERS.format(3, [2, 1], [1, 2])),
+        ({"ROWS": np.array([1], np.int32)}, WRONG_CLUSTERS.format(2, [2, 1], [1])),
+        ({"ROWS": np.array([0, 4], np.int32)}, WRONG_CLUSTERS.format(2, [2, 1], [0, 4])),
+        ({"BITS": np.array([4, 0], np.int32)}, WRONG_CLUSTERS.format(2, [4, 0], [1, 2])),
         ({"ROWS": np.array([2, 2], np.int32)}, CLUSTER_COUNT.format(6, 4, [4, 2])),
         ({"ALPHA": SCALES[:3]}, CLUSTER_COUNT.format(4, 3, [4, 2])),
         ({"BINARY": WORDS[:3]}, CLUSTER_COUNT.format(4, 4, [3, 2])),
@@ -144,7 +147,7 @@ CLUSTER_COUNT = (
     ],
 )
 def test_bundles_are_coded_or_wrong(changes: dict[str, Array], found: str | None) -> None:
-    """Each cluster needs bits * rows codes: here 2 * 1 + 1 * 2 = 4.  If a cluster is invalid, 0 are expected.
+    """Each cluster needs bits * rows codes: here 2 * 1 + 1 * 2 = 4.
 
     ``found``: the sentence about a wrong bundle; None: the bundle is valid.
     """

@@ -26,8 +26,8 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
     ``map``: for each element of the result, the element of ``input`` that it copies.
-    ``chain``: the operators that it stands for, each with the version that the file states; they are in no
-    graph meanwhile.
+    ``chain``: the operators that the MovementOp stands for, each with the version that the file states.
+    Meanwhile they are in no graph.
     ``cost``: the cost of these operators.  ``runs``: whether the target runs them.
     ``writer``: chooses the operators for another map.
     """
@@ -84,9 +84,9 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
 def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
     """Replace each chain that begins and ends with values of the rank of ``perms`` by one MovementOp.
 
-    ``perms``: the permutations of axes by which layouts may change.  Transposes by them or by their inverses,
-    and reshapes that do the same, stay at both ends of a chain: another layout can remove them.  A single
-    operator stays if it can itself work on permuted axes.
+    ``perms``: the permutations of axes by which layouts may change.  At its ends, a chain has no transposes
+    by ``perms`` or their inverses, and no reshapes that do the same: another layout can remove such
+    operators.  A single operator stays if it can itself work on permuted axes.
     ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]
@@ -160,7 +160,7 @@ def expand(graph: Graph, ops: Collection[Op]) -> None:
     """Replace the MovementOps of ``graph`` by operators that can be written to a file.
 
     ``ops``: the operators whose layout has changed.  A MovementOp among them becomes new operators; any other
-    becomes the operators for which it stood.
+    MovementOp becomes the operators of its ``chain`` again.
     """
     for move in [op for op in graph.ops if isinstance(op, MovementOp)]:
         if move in ops:

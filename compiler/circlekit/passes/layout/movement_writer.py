@@ -53,7 +53,7 @@ class MovementWriter:
 
         Forms that the target runs come first, then forms with fewer operators after legalization; of equally
         good forms, the first is taken.  The operators of the other forms lose their operands, so that they
-        are no users.
+        do not count as users.
         ``forms``: at least one.  If a form is a single operator that the target runs, no further form is
         taken, so an iterator that makes the forms one by one saves work.
         """

@@ -12,7 +12,7 @@ from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, TO_NCHW, TO_NHWC,
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_rewriter import Constants
 from circlekit.passes.remove.remove_transpose import Cancel
-from circlekit.passes.support.axes import permuted_quantization, permuted_shape
+from circlekit.passes.support.axes import is_movable, permuted_quantization, permuted_shape
 from circlekit.rewrite.base import Context, Pass
 
 
@@ -21,7 +21,8 @@ class InterfacePass(Pass):
 
     ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
     run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
-    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other, unless an
+    input would then be an output.
     """
 
     changes_interface = True
@@ -34,7 +35,7 @@ class InterfacePass(Pass):
             return 0
         self.is_done = True
         finder, _ = nhwc_regions(model.main)
-        values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and not v.is_variable]
+        values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and is_movable(v)]
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
@@ -70,13 +71,18 @@ def _refusal(value: Value, finder: RegionFinder) -> str:
         return f"expected rank 4, got {'an unknown rank' if value.rank is None else value.rank}"
     if value.is_variable:
         return "is a variable, which keeps its layout"
+    if not is_movable(value):
+        return "has quantization details, which may depend on the layout"
     if value not in finder.sides:
         return f"has the shape {format_shape(value.shape)}, which is the same in NCHW and NHWC"
-    return "expected NCHW, got NHWC, which its operators require"
+    return "is NHWC already, as an operator or a Transpose shows"
 
 
 class NchwToNhwcInputShape(InterfacePass):
-    """Change the shape of each NCHW input of rank 4 to NHWC."""
+    """Change NCHW inputs of the main graph to NHWC; an input that is also an output stays.
+
+    An input of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    """
 
     name = "nchw_to_nhwc_input_shape"
 
@@ -90,7 +96,10 @@ class NchwToNhwcInputShape(InterfacePass):
 
 
 class NchwToNhwcOutputShape(InterfacePass):
-    """Change the shape of each NCHW output of rank 4 to NHWC."""
+    """Change NCHW outputs of the main graph to NHWC; an output that no operator produces stays.
+
+    An output of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    """
 
     name = "nchw_to_nhwc_output_shape"
 

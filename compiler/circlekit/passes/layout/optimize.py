@@ -28,7 +28,7 @@ change in the sweeps of both ranks.
 class OptimizeLayout(GraphPass):
     """Let operators work on permuted axes if that leaves fewer bytes to transpose.
 
-    Of all layouts that occur, minimum cuts choose one for each operator (labels.py).  The bytes moved and the
+    Of all layouts that occur, minimum cuts choose one for each operator.  The bytes moved and the
     number of operators that move them do not increase.  Where the target states a fixed cost of each run of
     contiguous elements, this cost counts as bytes.  Constants are permuted; inputs and outputs keep their
     layout.  A remaining Transpose that only moves dimensions of 1 becomes a Reshape.

@@ -42,7 +42,7 @@ class OrderChannels(GraphPass):
     """Let layers compute and read channels in an order in which fewer bytes are moved between them.
 
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
-    layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
+    layer orders its channels by the layers that read them, so that each reading layer gets contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
     The number of operators and the bytes that they move do not increase.  A fixed cost of each run of
     contiguous elements counts as bytes.

@@ -51,8 +51,8 @@ def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | 
 def _can_follow(value: Value, perm: Perm) -> bool:
     """Return whether ``value``, data of an operator, can stay valid if the data are transposed by ``perm``.
 
-    Either ``value`` can be transposed, too.  Or it has a lower rank, and a transpose would keep its shape and
-    the places of its elements, so it stays as it is.
+    Either ``value`` can be transposed, too.  Or ``value`` has a lower rank and stays as it is, because a
+    transpose would change neither its shape nor the places of its elements.
     """
     if value.is_const:
         return is_movable_constant(value, len(perm))

@@ -89,7 +89,8 @@ class RegionFinder:
     def is_pure_move(self, op: Op | None) -> bool:
         """Return whether ``op`` only transposes, by one of ``perms``, a value that can have a side.
 
-        Operand and result must be movable: no variables, and without blockwise quantization.
+        Operand and result must be movable (``is_movable``): ``is_variable`` is false, and their quantization
+        has no ``details``.
         """
         if not isinstance(op, Transpose | Reshape):
             return False
@@ -293,8 +294,8 @@ class RegionFinder:
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
         """Return the indices of the operands that are permuted with ``op``, and its data.
 
-        The data are those of these operands, and of the results, that can have a side.  ``side``: the side on
-        which ``op`` works.  If ``op`` must stay on this side, return why as a sentence.
+        The data: the operands with these indices and all results, without the values that can have no side.
+        ``side``: the side on which ``op`` works.  If ``op`` must stay on this side, return why as a sentence.
         """
         kind = type(op).__name__
         is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)

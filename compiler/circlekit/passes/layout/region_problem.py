@@ -7,9 +7,10 @@ The terms of region.py:
 - A tensor is all values that transposes produce from each other, each on a side; ``root`` is the first one.
 - A variable is an operator that can work on several sides; a region is connected tensors and variables.
 
-Terms of labels.py: a label is a side here.  A problem is to choose a label for each variable so that two
-costs together are lowest: those of the copies of tensors, and those of the variables with these labels (their
-charges).  A demand is the producer and the consumers of a tensor, with the cost of one copy.
+Terms of labels.py: a label is a side here.  A problem is to choose a label for each variable so that the sum
+of two costs is lowest: the cost of the copies of tensors, and the charges, which are the costs of the
+variables with these labels.  A demand is the producer and the consumers of a tensor, with the cost of one
+copy.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Applier:
         These are the users of the copy, and the movers of the copies that are derived from it.  A derived
         copy counts as follows:
 
-        - If it has users, these count instead of its mover, which will be inserted before them.
+        - If it has users, the users count, because its mover will be inserted before them.
         - If it has no users, but its mover is in the graph, the mover counts; it stays where it is.
         - Otherwise it does not count: its mover is inserted later, after the mover of its base.
         """

@@ -43,8 +43,8 @@ class KeepOverwritten(Legalization):
 
         ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
         later, and its ``views`` are all values in the buffer.  The writer may also read a view with the shape
-        of the operand.  Let it read the operand instead: it could work in place on the view.  If a Reshape
-        cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
+        of the operand, and could work in place on this view.  So the writer reads the operand instead.  If a
+        Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         # whether a RESHAPE can state the shapes, with at most one -1

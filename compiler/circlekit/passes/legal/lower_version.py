@@ -13,7 +13,7 @@ from circlekit.rewrite.base import Context
 
 
 class LowerVersion(Legalization):
-    """Lower stated versions that a runtime refuses, if it runs the version that the operator needs.
+    """Lower a stated version that a runtime refuses, if the runtime runs the version that the operator needs.
 
     Some converters state a higher version than an operator needs.
     """

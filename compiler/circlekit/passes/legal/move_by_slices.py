@@ -143,7 +143,7 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
     """Return the elements of ``data`` at ``indices`` along each axis.
 
     If there are more ``indices`` than axes, ``data`` gets leading axes of size 1.
-    Return None if that takes more slices or repetitions than MAX_PIECES allows.
+    Return None if this needs more slices or repetitions than MAX_PIECES allows.
 
     The indices of an axis have one of these forms:
 

@@ -77,7 +77,7 @@ class _Split(Replacement):
         """Return the steps that apply ``act`` to a value with the type and quantization of ``result``.
 
         - Floats, and quantized dtypes for which the operator of ``act`` has a kernel: this operator.
-        - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` does not limit integers (TANH).
+        - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` allows all integers (as TANH does).
         - Such integers without quantization, if a runtime lacks the MAXIMUM or MINIMUM, but all runtimes have
           ADD with ``act`` fused: an ADD of 0.
         """

@@ -98,7 +98,7 @@ class ForwardBatchNorm(Rewrite):
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     """Return a sentence unless the result ``y`` of ``op`` has the channels of ``x`` in the same order."""
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
-        return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
+        return f"%{y.name}: reverses the channels, drops them, or has unknown strides or an unknown rank"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
     # a MEAN over the last axis is refused, and so is one over unknown axes
     mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []

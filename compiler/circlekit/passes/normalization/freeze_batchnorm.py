@@ -109,7 +109,8 @@ class FreezeBatchNorm(Pass):
     Each statistic becomes its moving average over the batches of the data, as in training: after each batch,
     average = decay * average + (1 - decay) * statistic.  During the first batches, the warm-up, the average
     is the mean of all batches so far.
-    Raise RewriteError if the main graph has such batch norms and the user gives no data.
+    Raise RewriteError if the main graph has such batch norms and the user gives no data, and CirclekitError
+    if the model cannot run on the data.
     """
 
     name = "freeze_batchnorm"

@@ -113,7 +113,10 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """IntoConvBefore, with a max pool between the convolution and gamma; no factor may be negative."""
+    """relu(pool(conv(x, w)) * gamma + beta)  ==  relu(pool(conv(x, w * gamma) + beta)), if gamma >= 0.
+
+    ``pool`` is a max pool.
+    """
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -136,7 +139,7 @@ class ThroughMaxPool(IntoConvBefore):
 
 
 class IntoConvAfter(Rewrite):
-    """conv(relu(x * gamma + beta), w)  ==  conv(relu(x + beta / gamma), w * gamma) for gamma > 0."""
+    """conv(relu(x * gamma + beta), w)  ==  conv(relu(x + beta / gamma), w * gamma), if gamma > 0."""
 
     before = """
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])
@@ -162,7 +165,10 @@ class IntoConvAfter(Rewrite):
 
 
 class IntoConvAfterMean(IntoConvAfter):
-    """IntoConvAfter, with a mean over the image between the RELU and the convolution."""
+    """conv(mean(relu(x * gamma + beta)), w)  ==  conv(mean(relu(x + beta / gamma)), w * gamma), if gamma > 0.
+
+    The mean is over the image.
+    """
 
     before = """
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])

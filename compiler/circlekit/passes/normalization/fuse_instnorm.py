@@ -45,11 +45,10 @@ class InstanceNorm(Rewrite):
     ``n``: the quotient.  Other letters are intermediate results.
 
     Some exporters reshape x of [N,H,W,C] to ``s`` of [N,H,W,C,1], normalize s to ``y``, and reshape y back.
-    ``max_epsilon``: the largest epsilon that is accepted.
     """
 
     shared = ("m", "m2")
-    max_epsilon: float = np.inf
+    max_epsilon: float = np.inf  # the largest epsilon that is accepted
 
     # $square: one of SQUARES.  $ending: one of SUMS, or a quotient, perhaps with AFFINE; its result is $z.
     # With Reshapes, $first and $last are the Reshapes from x to s and back, $x is s, and $z is y.
@@ -139,12 +138,13 @@ class InstanceNorm(Rewrite):
 
 
 class EpsilonAddedToDeviation(InstanceNorm):
-    """Instance normalization with a small epsilon that is added to the standard deviation.
+    """Instance normalization with an epsilon that is added to the standard deviation.
 
-    A pipeline (``context.exact``) accepts fewer epsilons than a request by name.
+    A pipeline accepts an epsilon up to 1e-8; a request of the pass by name accepts one up to 1e-5.
     """
 
     def run_graph(self, graph: Graph, context: Context) -> int:
+        # ``exact``: the pass runs in a pipeline
         self.max_epsilon = NEGLIGIBLE_EPSILON if context.exact else SMALL_EPSILON
         return super().run_graph(graph, context)
 

@@ -54,7 +54,7 @@ class RmsNormForm(Rewrite):
 
 
 class _Form(RmsNormForm):
-    """x / sqrt(mean(x^2) + epsilon), written as one of SQUARES and one of DIVISIONS."""
+    """x / sqrt(mean(x^2) + epsilon), in one of the forms that exporters write."""
 
     before = """
         s = $square
@@ -88,6 +88,8 @@ class FuseMulWithRmsNorm(Rewrite):
     @condition
     def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
         channels = x.shape[-1] if x.shape else None
+        if channels is None:
+            return f"%{x.name}: expected a known number of channels, got shape {format_shape(x.shape)}"
         fits = w.size == channels
         return None if fits else f"%{x.name}: expected {channels} factors, one per channel, got {w.size}"
 

@@ -3,8 +3,8 @@
 
 Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
 order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
-programming over these sets) continues from every set at most once.  If it takes too long, a beam search
-replaces it, which keeps only the best sets of each round.
+programming over these sets) continues from every set at most once.  If the exact search takes too long, a
+beam search replaces it: it keeps only the best sets of each round.
 In this file, a set of operators is an integer: bit ``i`` stands for operator number ``i``.
 """
 

@@ -18,7 +18,7 @@ from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
 from circlekit.passes.support.axes import constant_perm, inverse, is_movable, permuted_constant
-from circlekit.passes.support.conditions import is_determined, remove_unused, same_quantization
+from circlekit.passes.support.conditions import determined_shape, remove_unused, same_quantization
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.targets.cost import value_bytes
 
@@ -93,7 +93,7 @@ class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
     f may also be a MEAN with keep_dims over leading axes that the Reshape keeps, or a softmax if the Reshape
-    keeps the last axis.
+    keeps the last axis.  A pipeline moves no Reshape to a result of more bytes.
     """
 
     name = "forward_reshape_to_unaryop"
@@ -102,9 +102,10 @@ class ForwardReshapeToUnaryOp(SinkPass):
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
         value, result = moved[0], op.output
         name, source, found = f"%{result.name}", _source(value), type(op).__name__
-        is_unknown = None in (source.shape, value.shape) or not is_determined(result.shape)
-        if is_unknown or source.quantization != value.quantization:
-            return f"%{value.name}: has other quantization than %{source.name}, or an unknown shape"
+        if (unknown := next((v for v in (source, value) if v.shape is None), None)) is not None:
+            return f"%{unknown.name}: has an unknown rank"
+        if (why := same_quantization(source, value) or determined_shape(result)) is not None:
+            return why
         if isinstance(op, Mean):
             return _mean_obstacle(op, source, value)
         if isinstance(op, Softmax | LogSoftmax):
@@ -174,8 +175,10 @@ class ForwardTranspose(SinkPass):
         if not op.elementwise:
             return f"{name}: expected an elementwise operator, got {type(op).__name__}"
         perms = [constant_perm(v.producer) for v in moved]
-        if None in perms or any(p != perms[0] for p in perms):
-            found = [perm and list(perm) for perm in perms]
+        if None in perms:
+            return f"%{moved[perms.index(None)].name}: expected a constant perm and a known rank"
+        if any(p != perms[0] for p in perms):
+            found = [list(perm) for perm in perms if perm is not None]
             return f"{name}: expected one constant perm for all operands, got {found}"
         rescaled = next((s for v in moved if (s := same_quantization(_source(v), v)) is not None), None)
         if rescaled is not None:

@@ -39,8 +39,8 @@ class Branches:
     """The graphs of a model, and how many copies of each there are if every constant IF is replaced.
 
     ``places``: for each graph, the number of copies of its operators in the resulting model.  The graph
-    itself counts as one copy if it stays: it is the main graph, or a signature or an operator that is no
-    constant IF refers to it.
+    itself counts as one copy if it stays.  It stays if it is the main graph, or if a signature or an operator
+    other than a constant IF refers to it.
     ``order``: all graphs, branches before their callers, so that a branch has its final size when it is
     copied.
     """
@@ -72,8 +72,9 @@ class Branches:
 class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
-    Graphs that nothing calls any more are removed.  The IF stays if its branch is large and would be copied
-    to several places.
+    Graphs that nothing calls any more are removed.  The IF stays if its branch would be copied to several
+    places, and the copies would have more than 1000 operators in all.  It stays, too, if a shape, the
+    quantization or an output name does not fit.
     """
 
     name = "remove_constant_if"
@@ -100,7 +101,7 @@ class RemoveConstantIf(Pass):
 
 
 def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
-    """Remove the candidates to which no operator or signature refers, and the graphs that only these call."""
+    """Remove the candidates to which no operator or signature refers, and graphs that only those call."""
     callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
     callers.update([model.main, *(signature.graph for signature in model.signatures)])
     removed: set[Graph] = set()

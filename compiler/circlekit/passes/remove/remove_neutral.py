@@ -51,10 +51,14 @@ class _OneChoice(Rewrite):
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Broadcasting cannot enlarge an unknown dimension; the engine compares the known ones."""
+        """Broadcasting cannot change an unknown shape; the engine compares known dimensions."""
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
-            pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)
+            if chosen.is_static or other.shape == ():
+                continue
+            if chosen.shape is None or other.shape is None:
+                return f"%{chosen.name}: may be broadcast, because a rank is unknown"
+            pairs = zip(reversed(chosen.shape), reversed(other.shape), strict=False)
             if any(size is None and other_size != 1 for size, other_size in pairs):
                 return f"%{chosen.name}: may be broadcast along an unknown dimension"
         return None

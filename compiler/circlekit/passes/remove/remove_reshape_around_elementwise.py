@@ -31,7 +31,7 @@ MAX_RESHAPED_ELEMENTS = 1 << 20
 class Region:
     """Connected elementwise operators.  ``ops``: the operators, in order.
 
-    ``starts``: the values that they read and that Reshapes before the region produce.
+    ``starts``: the results of Reshapes before the region that the operators read.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -119,7 +119,9 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     for value in region.inside:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
-        if value.shape is None or value.shape != first.shape:
+        if value.shape is None:
+            return f"%{value.name}: has an unknown rank"
+        if value.shape != first.shape:
             changed = "rank" if value.rank != first.rank else "shape"
             return f"%{value.name}: is broadcast to another {changed}"
     for value, source in zip(region.starts, sources, strict=True):
@@ -168,8 +170,8 @@ def sources_of(region: Region) -> list[Value]:
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, and also if ``value``
-    stays as it is, because it is not constant or has one element.
+    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, and also if it is
+    not constant or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
@@ -235,15 +237,13 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
-    the same shape, and constant operands must have a form for this shape (see ``_form``).  The results of f
-    and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
+    the same shape.  Constant operands must have a form for this shape with no more elements.  The results of
+    f and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
     Reshape must become unnecessary.
-
-    ``back``: whether x must have shape C.
     """
 
     name = "remove_reshape_around_unaryop"
-    back: ClassVar[bool] = False
+    back: ClassVar[bool] = False  # whether x must have shape C
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         dead_ends: set[Value] = set()

@@ -11,7 +11,7 @@ import numpy as np
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.arithmetic.random_ops import Multinomial, RandomStandardNormal, RandomUniform
 from circlekit.ops.dimensions import normalized_axis
@@ -93,7 +93,7 @@ class RemoveDropout(Rules):
         for op in model.ops():
             if isinstance(op, RandomUniform | RandomStandardNormal | Multinomial):
                 found = f"{op.code} %{op.output.name} gives other numbers in every run"
-                yield f"{found}; if it is dropout left from training: --remove_dropout"
+                yield f"{found}; if it is dropout left from training, --remove_dropout removes it"
 
 
 class RemoveGatherGuard(Rewrite):
@@ -114,6 +114,8 @@ class RemoveGatherGuard(Rewrite):
     def counts_the_rows(self, match: Match, p: Value, axis: int) -> str | None:
         """``n`` and ``n2`` are the number of rows of ``p``."""
         rows = p.known_shape[normalized_axis(axis, p.known_rank)]
+        if rows is None:
+            return f"%{p.name}: expected a known number of rows, got shape {format_shape(p.shape)}"
         added, modulus = (int(match.value(n).array().reshape(-1)[0]) for n in ("n", "n2"))
         if added == modulus == rows:
             return None
@@ -135,7 +137,7 @@ class RemoveNodesOf(Pass):
     - The result is an output of the graph, and the first operand cannot take its place.
 
     Raise RewriteError at the end of a run for a given name that no operator had in this run or an earlier
-    one; with --explain, raise nothing.  ``found``: the given names that an operator had so far.
+    one; with --explain, raise nothing.
     """
 
     name = "remove_nodes_of"
@@ -159,7 +161,7 @@ class RemoveNodesOf(Pass):
                 )
 
     def __init__(self) -> None:
-        self.found: set[str] = set()
+        self.found: set[str] = set()  # the given names that an operator had so far
 
     def run(self, model: Model, context: Context) -> int:
         requested: list[str] = self.setting(context, "remove_nodes_of") or []
@@ -199,7 +201,7 @@ def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
     if len(op.results) > 1:
         return f"%{result.name}: expected one result, got {len(op.results)}"
     if operand is None:
-        return f"%{result.name}: its operator has no operand to replace it"
+        return f"%{result.name}: its operator has no first operand to replace it"
     if operand.dtype is not result.dtype or operand.shape != result.shape:
         return f"%{result.name}: is {result.type}, %{operand.name} is {operand.type}"
     if not graph.can_stand_for(result, operand):

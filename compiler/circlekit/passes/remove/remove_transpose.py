@@ -174,7 +174,9 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """transpose(x, [0, 1, 2, ...])  ==  x.  A class of its own, because a rule belongs to only one pass."""
+    """transpose(x, [0, 1, 2, ...])  ==  x."""
+
+    # a class of its own, because a rule belongs to only one pass
 
 
 class RemoveRedundantTranspose(Rules):

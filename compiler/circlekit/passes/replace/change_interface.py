@@ -54,7 +54,8 @@ def _find(name: str, values: dict[str, Value]) -> Value:
 class DynamicBatchToSingleBatch(Pass):
     """Set the first dimension of each input to 1 where it is unknown, and infer all shapes again.
 
-    The inputs are those of the main graph and of all graphs with a signature.
+    The inputs are those of the main graph and of all graphs with a signature.  Raise CirclekitError, and
+    leave the model unchanged, if an input or an operator cannot have a batch of 1.
     """
 
     name = "dynamic_batch_to_single_batch"

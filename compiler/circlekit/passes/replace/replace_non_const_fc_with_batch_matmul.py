@@ -23,8 +23,8 @@ class ReplaceNonConstFullyConnected(GraphPass):
 
     If x or w is the result of a Transpose of the last two axes, the BATCH_MATMUL reads the operand of the
     Transpose instead, with the right adj_x or adj_y.  There is no picture, because only some layers need a
-    Reshape, an ADD or an activation.  In a pipeline (``context.exact``), the layer is replaced only if the
-    number of operators does not grow.
+    Reshape, an ADD or an activation.  A pipeline replaces the layer only if the number of operators does not
+    grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -42,6 +42,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         sentence = self.obstacle(op)
         if sentence is None and (fault := misfit(op)) is not None:
             sentence = f"%{op.output.name}: {fault}"
+        # ``exact``: the pass runs in a pipeline
         if sentence is None and context.exact and (added := growth(graph, op)) > 0:
             sentence = f"%{op.output.name}: would become {added + 1} operators"
         if not context.accepts(self.name, op, sentence):

@@ -75,13 +75,13 @@ class ResolveFormerCustomOp(Rewrite):
 
 
 class _MatMul(Rewrite):
-    """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
+    """mat_mul(x, y)  ==  fully_connected($operands), for one combination of transpose_a and transpose_b.
 
-    ``transposed``: the values of the options transpose_a (of x) and transpose_b (of y).  FULLY_CONNECTED
-    computes x @ transpose(weights), so y needs a Transpose if transpose_b is false.
+    These options of MatMul transpose x and y.  FULLY_CONNECTED computes x @ transpose(weights), so y needs a
+    Transpose if transpose_b is false.
     """
 
-    transposed: ClassVar[tuple[bool, bool]]
+    transposed: ClassVar[tuple[bool, bool]]  # (transpose_a, transpose_b)
 
     before = 'z = Custom("MatMul", x: f32[_, _], y: f32[_, _])'
     after = """
@@ -125,6 +125,11 @@ class ResolveCustomBatchMatMul(Rewrite):
         wrong = next((v for v in (x, y) if len(v.shape or ()) < 2), None)
         return None if wrong is None else f"%{wrong.name}: expected rank 2 or more, got {wrong.type}"
 
+    @condition
+    def has_valid_options(self, match: Match) -> str | None:
+        options_of(match.ops["z"])  # raises ModelError if not; the message becomes the refusal
+        return None
+
     def constants(self, match: Match) -> dict[str, Any]:
         options = options_of(match.ops["z"])
         return {name: bool(options.get(name)) for name in ("adj_x", "adj_y")}
@@ -144,7 +149,8 @@ class ResolveCustomSplitV(GraphPass):
         value, sizes, axis = op.inputs if len(op.inputs) == 3 else (None, None, None)
         sizes, axis = _as_int32(graph, sizes), _as_int32(graph, axis)
         if value is None or sizes is None or axis is None:
-            sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
+            expected = "data, sizes and axis, the last two as signed integer constants that fit int32"
+            sentence = f"%{op.output.name}: expected {expected}"
             context.refuse(self.name, op, sentence)
             return False
         parts = [Value("", v.dtype, v.shape) for v in op.results]

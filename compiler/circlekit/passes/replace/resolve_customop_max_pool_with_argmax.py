@@ -48,7 +48,7 @@ class _PositionBuilder(Inserter):
     the window begin at row ``top`` and column ``left`` of an image of width W with C channels.  Then the
     position is ((top + ky) * W + left + kx) * C + channel.
 
-    Two details are those of ONE's pass.  SPLIT and CONCATENATION are made even for one channel.  The data is
+    Two details are as in ONE's pass.  SPLIT and CONCATENATION are made even for one channel.  The data is
     multiplied by 1 before it is padded: the product is a tensor without the huge padding value, so a
     quantizer can give it the range of the data.
 

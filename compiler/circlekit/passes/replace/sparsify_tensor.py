@@ -96,7 +96,7 @@ class SparsifyTensor(Pass):
         keys = ("sparsify_traversal_order", "sparsify_format", "sparsify_block_map")
         order, formats, block_map = (self.setting(context, key) for key in keys)
         if value.dtype not in (i32, i8, f32) or not value.is_plain:
-            got = value.dtype.short if value.is_plain else "packed data"
+            got = value.dtype.short if value.is_plain else "packed or compressed data"
             raise RewriteError(f"sparsify_tensor: %{name}: expected f32, i32 or i8, got {got}")
         _sparsify(value, order, formats, block, block_map)
         for graph in model.graphs:  # any of them may read the constant; a new epoch says that a graph changed
@@ -124,7 +124,8 @@ def _sparsify(
             f"sparsify_tensor: expected different axes in the block map, got {list(block_map)}"
         )
     if any(axis >= rank or not n or shape[axis] % n for axis, n in zip(block_map, block, strict=True)):
-        raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {list(shape)}")
+        axes = f"axes {list(block_map)} of {list(shape)}"
+        raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {axes}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)
     stored, metadata = _levels(blocks, [formats[axis] if axis < rank else DENSE for axis in order])
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
@@ -146,7 +147,7 @@ def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> 
     inner = [2 * axis + 1 for axis in block_map]
     ones = [2 * axis + 1 for axis in range(array.ndim) if axis not in block_map]  # blocks of one element
     moved = array.reshape(split).transpose([*range(0, len(split), 2), *inner, *ones])
-    return np.asarray(moved.reshape(*counts, *block))
+    return np.asarray(moved.reshape([*counts, *block]))
 
 
 def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:

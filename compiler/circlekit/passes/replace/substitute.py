@@ -29,8 +29,8 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 class _ToReshape(Rewrite):
     """$call  ==  reshape(x, the shape of the result).
 
-    ``$call``: an operator that keeps the elements of x in their order.  ``$attributes``: those of its
-    attributes that may have any value.  ``quantized``: x and z may be quantized.
+    ``$call``: an operator that keeps the elements of x in their order.  ``$attributes``: the attributes of
+    the operator that may have any value.  ``quantized``: x and z may be quantized.
     """
 
     quantized = True
@@ -167,16 +167,18 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
     """Refuse unless ``user`` is a max pool whose windows all contain elements that are not padding.
 
     ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding of each of its axes.
-    Along each axis, the padding at either end must be shorter than the window.  Along the axes 0 and 3, the
-    size of the window is 1.
+    Along each axis, the padding at either end must be shorter than the window.  If there may be no elements
+    between them, the two paddings together must be shorter.  Along the axes 0 and 3, a window has size 1.
     """
     if not isinstance(user, MaxPool2D):
         return f"%{value.name}: is read by {short_op(user)}, expected MaxPool2D"
     if user.padding is not Padding.VALID:
         return f"%{user.output.name}: padding is {user.padding.name}, expected VALID"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
-        if max(edges[axis]) >= size:
-            return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
+        dim = None if value.shape is None else value.shape[axis]
+        has_elements = dim is not None and dim > sum(edges[axis])
+        if (max if has_elements else sum)(edges[axis]) >= size:
+            return f"%{value.name}: windows of %{user.output.name} may be inside the padding of axis {axis}"
     return None
 
 

@@ -201,8 +201,9 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    has_act = op.act in (Activation.NONE, *OPERATORS)
-    return _missing_weight(op) or misfit(op) or (None if has_act else f"act is {op.act.name}")
+    if op.act not in (Activation.NONE, *OPERATORS):
+        return f"act is {op.act.name}, for which there is no operator"
+    return _missing_weight(op) or misfit(op)
 
 
 def _missing_weight(op: Lstm) -> str | None:

@@ -44,8 +44,8 @@ VERSION = 1
 MAX_RELATIVE_ERROR = 0.9
 """Codes whose ``Coded.distance`` from weights is at least this do not belong to these weights.
 
-With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit halves
-it.  For other weights it is 1 or more.
+With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit about
+halves it.  For other weights it is 1 or more.
 """
 
 
@@ -76,8 +76,8 @@ class Coded:
     def is_source_of(self, constant: Array) -> bool:
         """Return whether ``constant`` equals ``weights``, or is their transpose.
 
-        If ``weights`` are no matrix, the shapes may differ: ``constant.T`` must have the elements of
-        ``weights`` in row-major order.
+        If ``weights`` are no matrix, the transpose may have any shape: ``constant.T`` and ``weights``, both
+        flattened in row-major order, must be equal.
         """
         if constant.size != self.weights.size:
             return False
@@ -161,12 +161,14 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
     name = bundle[Item.WEIGHTS].name
     number, bits, rows = (arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS))
     n = int(number[0]) if number.size else 0  # further numbers have no meaning
-    clusters = None
-    if 1 <= n <= min(bits.size, rows.size) and min(bits[:n].min(), rows[:n].min()) > 0:
-        clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)
-    codes = 0 if clusters is None else int(clusters.prod(axis=1).sum())  # bits * rows of each cluster
+    if not 1 <= n <= min(bits.size, rows.size) or min(bits[:n].min(), rows[:n].min()) <= 0:
+        # a damaged file may have very many
+        found = f"number {n}, bits {bits[:8].tolist()} and rows {rows[:8].tolist()}"
+        return f"%{name}: expected clusters with bits and rows above 0, got {found}"
+    clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)
+    codes = int(clusters.prod(axis=1).sum())  # bits * rows of each cluster
     scales, binary = arrays[Item.ALPHA].reshape(-1), arrays[Item.BINARY]
-    if clusters is None or binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
+    if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
         return f"%{name}: expected {codes} codes and scales for its clusters, got {found}"
     return Coded(name, arrays[Item.WEIGHTS], scales, binary, clusters)

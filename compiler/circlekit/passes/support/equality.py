@@ -85,7 +85,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
     why they are not merged.  The progress is 2 if only attributes or types of results differ, else 1.
     Operators without results are left out.
     """
-    # the first operator of each code that reads a value, which is identified by its ``id``
+    # by code and ``id`` of a value: the first operator of this code that reads the value
     earlier: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]

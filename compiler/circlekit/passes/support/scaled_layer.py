@@ -47,7 +47,8 @@ def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
 
     ``numbers`` has, for each element of the value, the number of its channel in ``layer``.  It is None for
     all values if the result of the layer has an unknown shape or more than MAX_CHANNEL_NUMBERS elements.  It
-    is None for the results of a data movement whose kernel refuses its operands, and for what follows.
+    is None for the results of a data movement whose kernel refuses its operands, and for all values made of
+    them.
     """
     result = layer.output
     numbers: Array | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: has other quantization than %x, or an unknown shape
+# Refused: %t: has other quantization parameters than %x
 
 graph main(%x: i8[6] quant(scale: 0.05)) -> %y {
   %t/shape = const i32[2] [3, 2]
@@ -11,5 +11,5 @@ graph main(%x: i8[6] quant(scale: 0.05)) -> %y {
 rules {
   passes(forward_reshape_to_unaryop)
   unchanged()
-  refused("has other quantization than %x, or an unknown shape")
+  refused("has other quantization parameters than %x")
 }
