@@ -22,7 +22,8 @@ class Engine(Protocol):
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of the tensors.
 
-        A model that keeps state (``keeps_state``) continues from the state that the previous sample left.
+        The run begins with the initial state.  If the model computes one step of a sequence per run
+        (``keeps_state``), it continues from the state that the previous sample left instead.
         """
 
 

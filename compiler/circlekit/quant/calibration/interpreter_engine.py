@@ -21,8 +21,8 @@ class InterpreterEngine:
 
     The bits of a matrix product may depend on the number of threads of BLAS (numpy's library of matrix
     products), so BLAS uses one thread, too.
-    Each sample is run from the initial state of variables, unless the model computes one step of a sequence
-    in each run (``keeps_state``).
+    Each sample is run from the initial state (variables, hash tables, random streams), unless the model
+    computes one step of a sequence per run (``keeps_state``).
     """
 
     name = "circlekit"
