@@ -190,7 +190,10 @@ def test_litert_refuses_graphs_that_are_called() -> None:
     ("body", "code"),
     [
         ("%r = RandomUniform([1,2,2]) {seed: 1, seed2: 2} %y = Add(%r, %x)", "RANDOM_UNIFORM"),
-        ("%h = VarHandle() AssignVariable(%h, %x) %r = ReadVariable(%h) : f32[1,2,2] %y = Neg(%r)", "VAR_HANDLE"),
+        (
+            "%h = VarHandle() AssignVariable(%h, %x) %r = ReadVariable(%h) : f32[1,2,2] %y = Neg(%r)",
+            "VAR_HANDLE",
+        ),
         (
             "%h: f32[1,2] variable %w = const f32[2,2] gaussian(0, 1)"
             " %y = UnidirectionalSequenceRnn(%x, %w, %w, [0.1, 0.2], %h) {act: TANH}",

@@ -66,7 +66,9 @@ class LitertEngine:
             )
         kept = next((op for op in model.main if op.stateful and not isinstance(op, Stateful)), None)
         if kept is not None:
-            raise UnsupportedError(f"LiteRT does not reset the state of {kept.code} between samples; {ADVICE}")
+            raise UnsupportedError(
+                f"LiteRT does not reset the state of {kept.code} between samples; {ADVICE}"
+            )
         self._observer = Observer(model, selection)
         # the tensors of the main graph that are observed
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]

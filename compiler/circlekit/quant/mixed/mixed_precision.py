@@ -34,7 +34,7 @@ Its argument gives some operators a scheme, by name: {key_of(op): scheme}; all o
 """
 
 MEASURED_WORK = 4 * 10**10
-"""About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
+"""The approximate number of multiply-accumulates for measuring noise; it limits the number of samples."""
 
 MEASURED_SAMPLES = 16
 """The noise is measured on at most this many samples.
