@@ -36,7 +36,7 @@ class InterpreterEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise the errors of ``Interpreter.run``.
+        Raise the errors of ``Interpreter.run`` and of ``Observer``.
         """
         if not self._keeps_state:
             self._interpreter.reset()

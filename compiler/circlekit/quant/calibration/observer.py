@@ -107,7 +107,10 @@ class Observer:
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
-        """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``."""
+        """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
+
+        Raise ShapeError if ``array`` lacks the axis of the channels.
+        """
         key = self.keys.get(value)
         if key is not None:
             self._add(key, array)
@@ -128,10 +131,7 @@ class Observer:
             self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
-        """Add the elements of ``array`` to the statistics of the tensor ``key``.
-
-        Raise ShapeError if ``array`` lacks the axis of the channels.
-        """
+        """Add the elements of ``array`` to the statistics of the tensor ``key``; errors: see ``see``."""
         name = key[1]
         try:
             seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)

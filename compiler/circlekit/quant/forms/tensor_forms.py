@@ -46,7 +46,7 @@ from circlekit.targets.target import Target
 INFINITE_FACTOR = 256
 """A number stands for infinity if it is this many times as large as the other numbers an operator reads.
 
-Operators such as MAXIMUM or SOFTMAX give the same result for any other number of such a size.
+The result of an operator such as MAXIMUM or SOFTMAX does not depend on how large such a number is.
 """
 
 
