@@ -70,7 +70,7 @@ class SearchObserver(Protocol):
 
 @dataclass
 class Solver:
-    """Searches a configuration of ``model``, a float model with recorded ranges.
+    """Searches for a configuration of ``model``, a float model with recorded ranges.
 
     ``settings``: the settings for ``quantize_with_minmax``.  For ``bisect``, their default dtype is uint8.
     ``say``: is called with each line that ONE's program prints.
