@@ -37,7 +37,8 @@ def make_engine(name: str, model: Model, selection: Selection) -> Engine:
     """Return the engine ``name`` for ``model``.
 
     ``selection``: the tensors that get statistics per channel or a histogram.
-    Raise UnsupportedError for an unknown name, or if the engine cannot run the model.
+    Raise UnsupportedError for an unknown name, or if the engine cannot run the model; ModelError if ``name``
+    is no text.
     """
     check_name("an engine", name)
     if name not in ENGINES:

@@ -109,7 +109,8 @@ class Observer:
     def see(self, value: Value, array: Array) -> None:
         """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
 
-        Raise ShapeError if ``array`` lacks the axis of the channels.
+        Raise ShapeError if ``array`` lacks the axis of the channels, or has another number of channels than
+        an earlier array of this tensor in the same run.
         """
         key = self.keys.get(value)
         if key is not None:
@@ -135,9 +136,9 @@ class Observer:
         name = key[1]
         try:
             seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)
+            self._seen[key] = joined(self._seen.get(key), seen)
         except ShapeError as error:
             raise error.note(f"for %{name}") from None
-        self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:
         """Return the statistics since the last call of ``take``, and start again with empty ones."""

@@ -136,6 +136,7 @@ def joined(first: Observation | None, second: Observation) -> Observation:
     A tensor in the body of a loop is computed several times per sample.  ``first``: the statistics of all
     earlier computations, None if there are none; its ``channels`` are changed in place.  ``second``: the
     statistics of the latest computation.
+    Raise ShapeError if the number of channels has changed.
     """
     if first is None:
         return second
