@@ -33,7 +33,10 @@ class ConeRunner:
         self._fast = {planned.op: planned.fast_kernel for planned in self._plan.operators}
 
     def run(self, inputs: Inputs) -> list[Array]:
-        """Run on ``inputs``, keep all arrays, return the outputs; raise the errors of ``Interpreter.run``."""
+        """Run on ``inputs`` from the initial state, keep all arrays, and return the outputs.
+
+        Raise the errors of ``Interpreter.run``.
+        """
         self.values = {}
         by_name = {value.name: value for value in self.graph.inputs}
 
