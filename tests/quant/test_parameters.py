@@ -65,7 +65,7 @@ def test_a_range_of_zeros_has_a_scale_and_invalid_ranges_have_none(
 ) -> None:
     assert formula(0.0, 0.0, i8) == (SCALE_OF_ZEROS, 0)
     for low, high in ((math.nan, 1.0), (0.0, math.nan), (-math.inf, 0.0), (0.0, math.inf), (1.0, 0.5)):
-        with pytest.raises(ModelError, match="expected a finite range, got"):
+        with pytest.raises(ModelError, match="expected a finite range with min <= max, got"):
             formula(low, high, i8)
     assert formula(2.0, 2.0, i8)[0] > 0
 

@@ -178,10 +178,30 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["constants"].update(w={"dtype": "int8", "shape": [3], "data": [1, 2]}), "constant %w: "),
     *(
         (
-            lambda g, dtype=dtype: g["constants"].update(w={"dtype": dtype, "shape": [2], "data": [1, 2]}),
-            f"constant %w: expected a dtype of integers or floats, got {re.escape(repr(dtype))}",
+            lambda g, fields=fields: g["constants"].update(
+                w={"dtype": "int8", "shape": [2], "data": [1, 2], **fields}
+            ),
+            f"constant %w: {message}",
         )
-        for dtype in ("S1", "(2,", None)
+        for fields, message in (
+            ({"data": [1.5, 2]}, "expected a list of integers as data"),
+            ({"data": ["3", 2]}, "expected a list of integers as data"),
+            ({"data": [True, 2]}, "expected a list of integers as data"),
+            ({"data": 3}, "expected a list of integers as data"),
+            ({"shape": None}, "expected a list of dimensions of at least 0 as shape, got None"),
+            ({"shape": [-1]}, r"expected a list of dimensions of at least 0 as shape, got \[-1\]"),
+            ({"shape": ["2"]}, "expected an integer as a dimension of shape, got '2'"),
+            ({"data": [1, 128]}, "expected numbers from -128 to 127 as data for int8"),
+            ({"dtype": "float32", "data": [1, math.nan]}, "expected numbers from -3.4028235e.38 to"),
+            ({"dtype": "float32", "data": [1, 1e50]}, "expected numbers from -3.4028235e.38 to"),
+        )
+    ),
+    *(
+        (
+            lambda g, dtype=dtype: g["constants"].update(w={"dtype": dtype, "shape": [2], "data": [1, 2]}),
+            f"constant %w: expected a dtype of signed integers or floats, got {re.escape(repr(dtype))}",
+        )
+        for dtype in ("S1", "(2,", "uint8", None)
     ),
 ]
 

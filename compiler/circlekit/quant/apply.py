@@ -32,8 +32,9 @@ def apply(model: Model, plan: Plan) -> None:
 
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
     both is treated as an input.  Inputs and outputs of other graphs always stay float.
-    Raise ModelError if the plan has another number of graphs than the model, or another operator for one of
-    its results.  Raise ModelError, too, if a constant to quantize holds NaN.
+    Raise ModelError if the plan has another number of graphs than the model; if the operator that produces a
+    tensor has one code in the plan and another one in the model; or if a constant that becomes integers holds
+    NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -52,8 +53,8 @@ class _Applier:
     """Quantizes one graph, operator by operator.
 
     ``stored``: the form of each value that is quantized so far.
-    ``converted``: copies of values in other forms.  The key of a copy is (value, ``key`` of the copy's form);
-    the key of a float copy is (value, f32).
+    ``converted``: copies of values in other forms.  The key of a copy is (value, ``TensorForm.key`` of the
+    copy's form); the key of a float copy is (value, f32).
     ``copied``: the constants of which there is a copy.
     """
 
@@ -105,7 +106,7 @@ class _Applier:
     # -- operators ------------------------------------------------------------------------------
 
     def _read_floats(self, op: Op) -> None:
-        """Let ``op``, which stays float, read float copies of its quantized operands."""
+        """Let ``op``, which stays float, read float copies of quantized or rounded operands."""
         for index, value in enumerate(op.inputs):
             if value is not None:
                 op.set_input(index, self._as_float(value))

@@ -107,8 +107,7 @@ class Auto:
     def run(self) -> Plan:
         """Apply the best techniques to ``model``, in place, and return its plan.
 
-        The plan follows plain rules if no technique helps, or if the results of a run depend on earlier runs
-        (``_obstacle``).
+        The plan follows plain rules if the results of a run depend on earlier runs (``_obstacle``).
         """
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from circlekit.errors import ModelError, UnsupportedError, did_you_mean
+from circlekit.errors import ModelError, UnsupportedError, check_name, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
@@ -22,8 +22,10 @@ def selected(model: Model, pattern: str) -> list[Op]:
     pattern is the whole name of a result, the name of an operator class (``Conv2D``), or the code of the
     class in the schema (``CONV_2D``).
     The result is empty for a class of which the model has no operator.  Raise ModelError for any other
-    pattern that selects nothing; UnsupportedError if EXPRESSION is not a regular expression.
+    pattern that selects nothing, or that is no text; UnsupportedError if EXPRESSION is not a regular
+    expression.
     """
+    check_name("a pattern", pattern)
     if pattern.startswith(EXPRESSION_PREFIX):
         try:
             expression = re.compile(pattern.removeprefix(EXPRESSION_PREFIX))

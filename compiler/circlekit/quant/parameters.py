@@ -131,7 +131,7 @@ def integers(
 def _require_finite(low: float, high: float) -> None:
     """Raise ModelError unless both ends are finite and ``low`` is at most ``high``."""
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
-        raise ModelError(f"expected a finite range, got {low} to {high}")
+        raise ModelError(f"expected a finite range with min <= max, got {low} to {high}")
 
 
 def _checked_scale(scale: float, low: float, high: float) -> float:

@@ -96,8 +96,9 @@ class OperatorPlan:
 
     ``code``: the operator's name in the schema, such as ``CONV_2D``.
     ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
-    ``operands``: by index, the forms of constants and states.  A tensor is listed here only if the operator
-    does not read it in its stored form (``GraphPlan.tensors``).
+    ``operands``: forms by index of the operand: those of all constants that are quantized, and of all states
+    (variables of a recurrent operator).  Any other operand is listed only if the operator does not read it in
+    its stored form (``GraphPlan.tensors``).
     ``inner``: the forms of tensors inside the operator (an LSTM has some) by name, in the order of
     ``Op.inner_tensors``.
     """
@@ -148,7 +149,7 @@ class Preparation:
 
 
 NUMBER_DTYPES = frozenset(str(t.numpy) for t in DType if t.numpy is not None and t.numpy.kind in "if")
-"""The names of the dtypes that the constants of a plan may have, such as ``int8``."""
+"""The numpy names of the dtypes that the constants of a plan may have: signed integers and floats."""
 
 
 @dataclass
@@ -335,12 +336,25 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
 
 
 def _array(tree: Mapping[str, Any], name: str) -> Array:
-    """Return the numbers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
+    """Return the numbers of the constant ``name``.
+
+    Raise FormatError if a number does not fit the dtype (a fraction in integers, for example), or if the
+    numbers are not as many as ``shape`` says.
+    """
     try:
-        if tree["dtype"] not in NUMBER_DTYPES:
-            raise ValueError(f"expected a dtype of integers or floats, got {tree['dtype']!r}")
-        array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
-        return array
+        dtype, data, shape = (tree[key] for key in ("dtype", "data", "shape"))
+        if dtype not in NUMBER_DTYPES:
+            raise ValueError(f"expected a dtype of signed integers or floats, got {dtype!r}")
+        is_integer = np.dtype(dtype).kind == "i"
+        kinds, limits = ({int}, np.iinfo(dtype)) if is_integer else ({int, float}, np.finfo(dtype))
+        if not isinstance(data, list) or not {type(number) for number in data} <= kinds:
+            raise ValueError(f"expected a list of {'integers' if is_integer else 'numbers'} as data")
+        low, high = (end.item() if isinstance(end, np.generic) else end for end in (limits.min, limits.max))
+        if not all(low <= number <= high for number in data):  # False for NaN
+            raise ValueError(f"expected numbers from {low:.8g} to {high:.8g} as data for {dtype}")
+        if not isinstance(shape, list) or any(_integer(d, "a dimension of shape") < 0 for d in shape):
+            raise ValueError(f"expected a list of dimensions of at least 0 as shape, got {shape!r}")
+        return np.array(data, dtype).reshape(shape)
     except (ValueError, OverflowError) as error:
         raise FormatError(f"constant %{name}: {error}") from None
 

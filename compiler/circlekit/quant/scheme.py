@@ -111,7 +111,7 @@ SCHEMES: dict[str, Scheme] = {
 def find_scheme(name: str) -> Scheme | None:
     """Return the scheme ``name``, or None for the name ``float``.
 
-    Raise UnsupportedError for an unknown name.
+    Raise UnsupportedError for an unknown name; ModelError if ``name`` is no text.
     """
     check_name("a scheme", name)
     if name == NO_SCHEME:

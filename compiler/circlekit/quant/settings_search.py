@@ -9,6 +9,9 @@ noise clearly.  The search has two steps:
 2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
    the other quarter, whose numbers may be outside of the ranges.
 
+Wider ranges are the default: ``margin`` for activations of 8 bits, ``widening`` for 16 bits.  They are kept
+unless the noise is clearly lower without them.
+
 The fields of ``Settings``: ``strength`` of the equalization; ``estimator``, the rule that makes a range from
 statistics; ``widening``, a factor for all ranges; ``margin``: ranges are wider for tensors of which few
 numbers were observed; ``by_readers``: a range is chosen by the results of the operator that reads the tensor.

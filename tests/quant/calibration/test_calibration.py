@@ -180,7 +180,7 @@ def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, n
             ck.calibrate(model, samples, channels=names)
 
 
-def test_a_text_is_one_tensor() -> None:
+def test_a_name_that_is_not_in_a_list_selects_one_tensor() -> None:
     model = ck.parse("graph main(%first: f32[2]) -> %second { %second = Neg(%first) }")
     found = ck.calibrate(model, [[np.ones(2, np.float32)]], channels="first", histograms="second").main
     assert [name for name, seen in found.items() if seen.channels is not None] == ["first"]
@@ -195,6 +195,12 @@ def test_the_axis_of_channels_must_exist_and_keep_its_size(
     two = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }\n\ngraph branch(%x: f32[2,3]) -> %y { %y = Neg(%x) }"
     with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 1, got 1"):
         ck.calibrate(ck.parse(two), [[np.ones(2, np.float32)]], channels={"x": 1})
+    with pytest.raises(ModelError, match="channels of %x: expected an integer as axis, got 'a'"):
+        ck.calibrate(model, samples, channels={"x": "a"})
+    unknown = ck.parse("graph main(%x: f32[*]) -> %y { %y = Neg(%x) }")
+    with pytest.raises(ShapeError, match="expected an axis of a tensor of rank 2, got 7") as raised:
+        ck.calibrate(unknown, [[np.ones((2, 3), np.float32)]], channels={"x": 7})
+    assert list(raised.value.where) == ["for %x", "in sample 0"]
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
         ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=["x"])

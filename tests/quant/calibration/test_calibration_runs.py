@@ -185,6 +185,41 @@ def test_litert_refuses_graphs_that_are_called() -> None:
         ck.calibrate(model, [[np.array(True), np.zeros(2, np.float32)]], engine="litert")
 
 
+@pytest.mark.parametrize("engine", ["circlekit", "litert"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("%r = RandomUniform([1,2,2]) {seed: 1, seed2: 2} %y = Add(%r, %x)", "RANDOM_UNIFORM"),
+        (
+            "%h = VarHandle() AssignVariable(%h, %x) %r = ReadVariable(%h) : f32[1,2,2] %y = Neg(%r)",
+            "VAR_HANDLE",
+        ),
+        (
+            "%h: f32[1,2] variable %w = const f32[2,2] gaussian(0, 1)"
+            " %y = UnidirectionalSequenceRnn(%x, %w, %w, [0.1, 0.2], %h) {act: TANH}",
+            "UNIDIRECTIONAL_SEQUENCE_RNN",
+        ),
+    ],
+    ids=["random numbers", "variable", "RNN"],
+)
+def test_state_does_not_pass_from_one_sample_to_the_next(engine: str, body: str, code: str) -> None:
+    """Equal samples give equal ranges, whatever the process ran before.
+
+    LiteRT resets only variable tensors, such as the state of an RNN; its engine refuses other state.
+    """
+    if engine == "litert":
+        pytest.importorskip("ai_edge_litert")
+    net = ck.parse(f"graph main(%x: f32[1,2,2]) -> %y {{ {body} }}")
+    given = [[np.array([[[0.5, -1], [2, 3]]], np.float32)]] * 4
+    if engine == "litert" and code != "UNIDIRECTIONAL_SEQUENCE_RNN":
+        with pytest.raises(UnsupportedError, match=f"LiteRT does not reset the state of {code}"):
+            ck.calibrate(net, given, engine=engine)
+        return
+    for processes in (1, 2):
+        seen = ck.calibrate(net, given, engine=engine, processes=processes)["y"]
+        assert len({*seen.minima}) == len({*seen.maxima}) == 1
+
+
 def test_litert_keeps_tensors_within_the_memory_limit(model: ck.Model) -> None:
     pytest.importorskip("ai_edge_litert")
     with ck.limited(memory=400), pytest.raises(LimitError, match="keeping every tensor in LiteRT would take"):

@@ -278,6 +278,8 @@ def test_octav_clips_nothing_of_equal_numbers(steps: int) -> None:
 def test_unknown_estimators_wrong_options_and_missing_histograms_are_refused(seen: TensorStatistics) -> None:
     with pytest.raises(UnsupportedError, match="no range estimator is named 'mes'; did you mean mse"):
         estimate_range(seen, "mes")
+    with pytest.raises(ModelError, match="expected the name of a range estimator, got int"):
+        estimate_range(seen, 5)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="from 0 to 100, got 101"):
         estimate_range(seen, "sample_percentile", high=101)
     with pytest.raises(ModelError, match="expected a histogram, got none"):

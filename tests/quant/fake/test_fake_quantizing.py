@@ -70,7 +70,7 @@ BYPASS = "%o: f32[2,4,4,3]"
             "",
             [("y", "act_quant"), ("z", "act_quant"), ("w", "weights_quant"), ("v", "weights_quant")],
         ),
-        (  # products of rounded tensors are rounded, also after what keeps the grid
+        (  # products of rounded tensors are rounded, also after an operator that keeps the grid
             conv("%y", act="RELU")
             + "  %p = MaxPool2D(%y) {stride_w: 1, stride_h: 1, filter_width: 2, filter_height: 2}"
             + " : f32[2,4,4,3]\n"
@@ -222,8 +222,14 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
         ({"weight_bits": "4"}, "weight_bits: expected an integer from 2 to 8, got '4'"),
         ({"activation_bits": 4.0}, "activation_bits: expected an integer from 2 to 8, got 4.0"),
         ({"ema_decay": 1.0}, "ema_decay: expected 0 or more, less than 1"),
+        ({"ema_decay": "0.9"}, "ema_decay: expected 0 or more, less than 1, got '0.9'"),
         ({"init_range": (-1.0, 1.0)}, "expected ema_decay"),
+        *(
+            ({"ema_decay": 0.9, "init_range": ends}, "finite numbers with min <= max, got ")
+            for ends in (3, (1, 2, 3), (1.0, -1.0), (float("nan"), 1.0), ("0", "1"))
+        ),
         ({"scope": "("}, "is no regular expression"),
+        ({"scope": 5}, "is no regular expression"),
     ],
 )
 def test_refused_options(options: dict[str, Any], sentence: str) -> None:

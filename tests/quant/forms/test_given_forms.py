@@ -86,7 +86,7 @@ def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step
     assert finer.scale[0] <= step or 2 * factor * largest > 127
 
 
-def test_grids_that_are_only_ranges_keep_their_steps() -> None:
+def test_forms_that_were_not_used_in_training_keep_their_steps() -> None:
     form = TensorForm(i8, (0.5,), (0,))
     assert finer_form(form, np.ones((2, 2), np.float32), 0.01) is form
 

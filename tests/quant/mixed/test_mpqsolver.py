@@ -156,6 +156,18 @@ def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, flo
     ]
 
 
+@pytest.mark.parametrize(("steps", "continues"), [(3, False), (1, True)])
+def test_only_single_steps_continue_from_the_state_of_the_sample_before(steps: int, continues: bool) -> None:
+    model = circlekit.parse(f"""graph main(%x: f32[1,{steps},2]) -> %y {{
+      %h: f32[1,2] variable
+      %w = const f32[2,2] gaussian(0, 1)
+      %y = UnidirectionalSequenceRnn(%x, %w, %w, [0.1, 0.2], %h) {{act: TANH}}
+    }}""")
+    sample = [np.full((1, steps, 2), 0.5, np.float32)]
+    (first,), (second,) = solving._outputs(model, [sample, sample])
+    assert np.array_equal(first, second) is not continues
+
+
 def test_axes_that_are_not_known_are_no_pattern() -> None:
     unknown_rank = "graph main(%x: f32[*]) -> %z" + SOFTMAX.format(axis=1).partition("%z")[2]
     computed = SOFTMAX.format(axis=1).replace("(%x: f32[2,8])", "(%x: f32[2,8], %i: i32[1])")

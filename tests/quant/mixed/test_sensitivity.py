@@ -12,6 +12,7 @@ import circlekit
 from circlekit.interp.execution_plan import work_of
 from circlekit.ir.clone import clone
 from circlekit.quant.mixed import mixed_precision
+from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.mixed.mixed_precision import measured_sensitivity, measured_sqnr
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import GraphPlan, Plan
@@ -138,3 +139,52 @@ def test_noise_is_measured_on_as_many_samples_as_the_work_allows(
     empty = circlekit.parse("graph main(%x: f32[1]) -> %x { }")
     measured_sensitivity(empty, Plan("int8", [GraphPlan()]), data)  # counted as one multiply-accumulate
     assert seen[1] == (min(int(runs * work) or 1, 5), 0.0)
+
+
+LSTM = """
+graph main(%x: f32[1,3,2]) -> %y {
+  %w = const f32[3,2] gaussian(0, 0.4)
+  %r = const f32[3,3] gaussian(0, 0.4)
+  %b = const f32[3] gaussian(0, 0.1)
+  %hidden: f32[1,3] variable
+  %cell: f32[1,3] variable
+  %n = Neg(%x)
+  %y = UnidirectionalSequenceLstm(%n, %w, %w, %w, %w, %r, %r, %r, %r, none, none, none,
+      %b, %b, %b, %b, none, none, %hidden, %cell) {act: TANH}
+}"""
+RANDOM = """
+graph main(%x: f32[1,3,2]) -> %y {
+  %n = Neg(%x)
+  %s = Shape(%n) {out_type: i32}
+  %r = RandomUniform(%s) {seed: 1}
+  %y = Add(%n, %r)
+}"""
+
+
+@pytest.mark.parametrize("text", [LSTM, RANDOM], ids=["LSTM", "random numbers"])
+def test_operators_with_state_are_computed_from_the_initial_state(text: str) -> None:
+    """If %n is changed to %k, the outputs are those for the input -%k."""
+    model = circlekit.parse(text)
+    x, k = (np.random.default_rng(seed).normal(size=(1, 3, 2)).astype(np.float32) for seed in (1, 2))
+    runner = ConeRunner(model)
+    for _ in range(2):
+        (y,) = runner.run([x])
+        np.testing.assert_array_equal(y, circlekit.run(model, [x])[0])
+        (changed,) = runner.outputs({next(v for v in model.main.values() if v.name == "n"): k})
+        np.testing.assert_array_equal(changed, circlekit.run(model, [-k])[0])
+
+
+def test_the_noise_before_and_in_an_lstm_counts() -> None:
+    model = circlekit.parse(LSTM)
+    samples = [[np.random.default_rng(seed).normal(size=(1, 3, 2)).astype(np.float32)] for seed in range(3)]
+    plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))
+    found = measure(model, plan, samples)
+    assert {op.code: noise > 0 for op, noise in found.constants.items()} == {
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": True
+    }
+    assert {value.name: noise > 0 for value, noise in found.tensors.items()} == {"n": True, "y": True}
+    sqnr = measured_sqnr(model, plan, samples)
+    assert sqnr == pytest.approx(-10 * np.log10(found.remaining([])), abs=3.0)
+    assert measured_sqnr(model, plan, samples[::-1]) == pytest.approx(
+        sqnr
+    )  # each begins with the initial state

@@ -50,7 +50,7 @@ def test_quantize_dequantize_weights(row: Row) -> None:
 
 
 def give_shape_operand(model: Model, expected: Model) -> None:
-    """Give each RESHAPE without a shape operand that of ``expected``.
+    """Give each RESHAPE that lacks a shape operand the one that it has in ``expected``.
 
     ONE writes the new shape as an operand, even if only an attribute had it.
     """

@@ -199,7 +199,7 @@ def test_weights_of_inputs_that_do_not_vary_count_a_little() -> None:
 
 
 @pytest.mark.parametrize(("is_per_channel", "block"), [(True, 0), (False, 0), (True, 4)])
-def test_gptq_moves_only_scales_of_whole_outputs(is_per_channel: bool, block: int) -> None:
+def test_gptq_changes_scales_only_if_each_output_has_one_of_its_own(is_per_channel: bool, block: int) -> None:
     data = replace(layer(8), is_per_channel=is_per_channel, block=block)
     fit = layer_rounding.round_by_gptq(data)
     assert np.array_equal(fit.scale, data.clipped_scale) == (not is_per_channel or block > 0)

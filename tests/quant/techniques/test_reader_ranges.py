@@ -73,6 +73,7 @@ def test_trials_may_round_to_numbers_outside_the_domain_of_the_reader() -> None:
     "reader", ["%z = Add(%y, %p)", "%r = Relu(%y)\n  %z = Mul(%y, %r)"], ids=["shows_all", "two_readers"]
 )
 def test_other_operands_keep_their_ranges(reader: str) -> None:
+    """Each end keeps more than 3/4 of its magnitude."""
     before, found = chosen(reader)
     low, high = found.get("y", before["y"])
     assert low < 0.75 * before["y"][0]

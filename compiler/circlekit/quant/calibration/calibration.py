@@ -63,7 +63,7 @@ class Calibration:
     def save(self, path: FilePath) -> None:
         """Write a .json file, which a person can read and edit, or an .npz file, which is smaller.
 
-        The extension of ``path`` decides.  Raise FileError for another extension, or if writing fails.
+        The extension of ``path`` decides.  Raise FileError for any other extension, or if writing fails.
         """
         calibration_file.save(path, {key: getattr(self, key) for key in _FACTS}, self.graphs)
 
@@ -71,8 +71,8 @@ class Calibration:
     def load(path: FilePath) -> Calibration:
         """Return the calibration in the file at ``path``, which ``save`` wrote.
 
-        Raise FileError for another extension, or if the file cannot be read; FormatError if it is not a
-        calibration; LimitError if an .npz file exceeds the memory limit.
+        Raise FileError if the extension is neither .json nor .npz, or if the file cannot be read; FormatError
+        if it is not a calibration; LimitError if an .npz file exceeds the memory limit.
         """
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)
@@ -83,7 +83,7 @@ _FACTS = {fact.name: fact.default for fact in fields(Calibration) if fact.name !
 
 
 def keeps_state(model: Model) -> bool:
-    """Return whether ``model`` computes one step of a sequence per run, and keeps state for the next run.
+    """Return whether the main graph computes one step of a sequence per run, and keeps state for the next.
 
     If it does, the samples are consecutive steps.  If not, every sample is run from the initial state.
     """

@@ -7,8 +7,8 @@ document has the name of the array in place of the list.  The statistics of a te
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
-To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns exactly this range.
-A tensor needs no other fields.
+To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns this range, rounded
+to float32.  A tensor needs no fields but these two.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[GraphStatist
     """Write a calibration to ``path``; equal calibrations give equal bytes.
 
     ``facts``: the fields of ``Calibration`` except ``graphs``, as JSON values.
-    Raise FileError for another extension, or if the file cannot be written.
+    Raise FileError for an extension that is not in SUFFIXES, or if the file cannot be written.
     """
     check_path(path)
     arrays: dict[str, Array] = {}
@@ -80,8 +80,8 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
     ``facts``: the default of each fact, for files that lack it.  A fact in the file is converted to the type
     of its default.
-    Raise FileError for another extension, or if the file cannot be read; FormatError if it is not a
-    calibration; LimitError if an .npz file exceeds the memory limit.
+    Raise FileError for an extension that is not in SUFFIXES, or if the file cannot be read; FormatError if it
+    is not a calibration; LimitError if an .npz file exceeds the memory limit.
     """
     check_path(path)
     name = os.fspath(path)

@@ -65,12 +65,13 @@ def collect(
     If an interrupted run left this file, the samples that it contains are not run again.  The channels and
     histograms must then be the same as in that run.
 
-    Raise ModelError if there are no samples or no float tensors, or if a sample has NaN.  Raise ModelError
-    if the file ``state`` exists but cannot be continued: it is complete; its model, engine, samples, channels
-    or histograms differ; or the model keeps state between runs.
-    Raise ShapeError if a sample does not fit the inputs, or if a tensor with statistics per channel changes
-    its number of channels; UnsupportedError if the engine cannot run the model; FileError if ``state`` has
-    another extension or cannot be written; and the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples or no float tensors, or if the file ``state`` exists but cannot
+    be continued: it is complete; its model, engine, samples, channels or histograms differ; or the model
+    keeps state between runs (``keeps_state``).
+    Raise ShapeError if a tensor with statistics per channel changes its number of channels; FileError if
+    ``state`` has another extension than .json and .npz, or cannot be written.
+    Raise the errors of ``checked_samples`` for wrong samples, of ``Selection.of`` for wrong ``channels`` or
+    ``histograms``, of ``Calibration.load`` for ``state``, and of ``Runner.observe``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

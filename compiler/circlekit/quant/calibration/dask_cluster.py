@@ -53,7 +53,7 @@ def observe_on_cluster(
 def _result(number: int, future: Any) -> Observations:
     """Wait for ``future`` and return the statistics of sample ``number``.
 
-    Raise the error of the sample, and ModelError if Dask fails.
+    Raise the error of the sample; ModelError if Dask fails.
     """
     try:
         answer: Answer = future.result()

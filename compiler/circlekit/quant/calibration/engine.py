@@ -22,7 +22,8 @@ class Engine(Protocol):
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of the tensors.
 
-        A model that keeps state (``keeps_state``) continues from the state that the previous sample left.
+        The run begins with the initial state.  If the model computes one step of a sequence per run
+        (``keeps_state``), it continues from the state that the previous sample left instead.
         """
 
 
@@ -36,7 +37,8 @@ def make_engine(name: str, model: Model, selection: Selection) -> Engine:
     """Return the engine ``name`` for ``model``.
 
     ``selection``: the tensors that get statistics per channel or a histogram.
-    Raise UnsupportedError for an unknown name, or if the engine cannot run the model.
+    Raise UnsupportedError for an unknown name, or if the engine cannot run the model; ModelError if ``name``
+    is no text.
     """
     check_name("an engine", name)
     if name not in ENGINES:

@@ -14,7 +14,7 @@ MAX_BINS = 4096
 """The largest number of bins.  The width of a bin is the smallest power of two that needs no more bins."""
 
 MAX_NUMBER_BITS = 31
-"""The width of a bin is at least the largest magnitude divided by 2 to this power, up to a factor of 2.
+"""The width of a bin is at least 2^n / 2^MAX_NUMBER_BITS, where 2^n is about the largest magnitude.
 
 So large numbers get wide bins, even if all numbers are almost equal.
 """

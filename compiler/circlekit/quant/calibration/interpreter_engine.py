@@ -21,8 +21,8 @@ class InterpreterEngine:
 
     The bits of a matrix product may depend on the number of threads of BLAS (numpy's library of matrix
     products), so BLAS uses one thread, too.
-    Each sample is run from the initial state of variables, unless the model computes one step of a sequence
-    in each run (``keeps_state``).
+    Each sample is run from the initial state (variables, hash tables, random streams), unless the model
+    computes one step of a sequence per run (``keeps_state``).
     """
 
     name = "circlekit"
@@ -36,7 +36,7 @@ class InterpreterEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise the errors of ``Interpreter.run``.
+        Raise the errors of ``Interpreter.run`` and of ``Observer``.
         """
         if not self._keeps_state:
             self._interpreter.reset()

@@ -27,6 +27,7 @@ from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
+from circlekit.ops.program.state import Stateful
 from circlekit.passes.engine.legalize import legalize
 from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
@@ -41,8 +42,12 @@ class LitertEngine:
     The model is saved to a temporary file.  LiteRT's interpreter is made when the first sample is run.  So
     each worker process, which is forked from this process, makes an interpreter of its own from that file.
 
-    Raise UnsupportedError if LiteRT is not installed, or if the model keeps state or calls other graphs;
-    LimitError if the tensors take more memory than allowed.
+    LiteRT resets variable tensors before each sample.  It does not reset any other state, such as a random
+    stream or the variables of ASSIGN_VARIABLE, so models with such state are refused.
+
+    Raise UnsupportedError if LiteRT is not installed, or if the main graph calls other graphs, computes one
+    step of a sequence per run (``keeps_state``), or has state that LiteRT does not reset.  Raise LimitError
+    if the tensors take more memory than allowed.
     """
 
     name = "litert"
@@ -58,6 +63,11 @@ class LitertEngine:
         if keeps_state(model):
             raise UnsupportedError(
                 f"the model keeps state between runs, and LiteRT does not show this state; {ADVICE}"
+            )
+        kept = next((op for op in model.main if op.stateful and not isinstance(op, Stateful)), None)
+        if kept is not None:
+            raise UnsupportedError(
+                f"LiteRT does not reset the state of {kept.code} between samples; {ADVICE}"
             )
         self._observer = Observer(model, selection)
         # the tensors of the main graph that are observed

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from circlekit.errors import ModelError, did_you_mean, names_in
+import numpy as np
+
+from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
 from circlekit.interp.evaluate import KERNEL_ERRORS, kernel_error
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -49,7 +51,8 @@ class Selection:
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
         """Return the selection that ``channels`` and ``histograms`` describe for ``model``.
 
-        Raise ModelError for an unknown name, or for an axis that a tensor does not have.
+        Raise ModelError for an unknown name, for an axis that is no integer, or for an axis outside of the
+        declared rank of a tensor.  (If no rank is declared, ``Observer`` checks the axis in each run.)
         """
         values = [value for _, _, value in observed_values(model)]
         names = list(dict.fromkeys([*(name for _, _, name in inner_names(model)), *(v.name for v in values)]))
@@ -62,6 +65,9 @@ class Selection:
                 if value.shape is None or value.shape[LAST_AXIS:] == (None,):
                     per_channel.pop(value.name, None)
         _chosen(names, per_channel)  # raises for an unknown name
+        for name, axis in per_channel.items():
+            if not isinstance(axis, int | np.integer):
+                raise ModelError(f"channels of %{name}: expected an integer as axis, got {axis!r}")
         for value in values:  # tensors of two graphs may have the same name
             rank, axis = value.rank, per_channel.get(value.name, LAST_AXIS)
             if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):
@@ -101,7 +107,11 @@ class Observer:
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
-        """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``."""
+        """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
+
+        Raise ShapeError if ``array`` lacks the axis of the channels, or has another number of channels than
+        an earlier array of this tensor in the same run.
+        """
         key = self.keys.get(value)
         if key is not None:
             self._add(key, array)
@@ -122,10 +132,13 @@ class Observer:
             self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
-        """Add the elements of ``array`` to the statistics of the tensor ``key``."""
+        """Add the elements of ``array`` to the statistics of the tensor ``key``; errors: see ``see``."""
         name = key[1]
-        seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)
-        self._seen[key] = joined(self._seen.get(key), seen)
+        try:
+            seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)
+            self._seen[key] = joined(self._seen.get(key), seen)
+        except ShapeError as error:
+            raise error.note(f"for %{name}") from None
 
     def take(self) -> Observations:
         """Return the statistics since the last call of ``take``, and start again with empty ones."""

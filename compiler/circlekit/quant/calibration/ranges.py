@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError, did_you_mean
+from circlekit.errors import ModelError, UnsupportedError, check_name, did_you_mean
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.statistics import TensorStatistics
@@ -307,7 +307,8 @@ FOR_BITS = frozenset({"mse", "octav"})
 
 
 def check_estimator(name: str) -> None:
-    """Raise UnsupportedError unless ``name`` is a key of ESTIMATORS."""
+    """Raise UnsupportedError unless ``name`` is a key of ESTIMATORS; ModelError if it is no text."""
+    check_name("a range estimator", name)
     if name not in ESTIMATORS:
         raise UnsupportedError(f"no range estimator is named {name!r}{did_you_mean(name, ESTIMATORS)}")
 

@@ -45,7 +45,7 @@ def record_ranges(
 def recorded_ranges(model: Model) -> Calibration:
     """Return a calibration with the ranges that are recorded in ``model``.
 
-    A tensor without a recorded range has no statistics in it.  A tensor with ranges per channel gets the
+    A tensor without a recorded range is not in the calibration.  A tensor with ranges per channel gets the
     smallest min and the largest max.
     """
     calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")

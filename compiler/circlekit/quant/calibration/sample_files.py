@@ -30,7 +30,7 @@ FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
 class SampleFile:
     """The samples for ``model`` in the file or folder ``path``.
 
-    Only one sample is in memory at a time; of a compressed npz file, all samples are.
+    Only one sample is in memory at a time.  Exception: a compressed npz file is read as a whole.
     A folder and an HDF5, npz, npy or raw file are read as the command ``circlekit run --inputs`` reads them.
     ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
     elements of all inputs, or one raw file for each input, with spaces between::
@@ -121,7 +121,7 @@ def open_samples(path: FilePath, model: Model) -> SampleFile:
 
 @dataclass(frozen=True)
 class RandomSamples:
-    """``count`` random samples; equal ``count`` and ``seed`` give equal samples.
+    """``count`` random samples for ``model``; with the same arguments, they are always the same.
 
     Ranges observed on them are not those of real data.
     ``like_one``: use the distributions of ONE's ``record-minmax``: uniform floats from -5 to 5, uniform

@@ -32,8 +32,8 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
 
     Raise ModelError for a sample that is no ``Sample`` or has NaN; ShapeError if number, names, shapes or
     dtypes of its arrays are not those of the inputs.  These messages have the number of the sample, counted
-    from 0.  Raise ModelError if ``samples`` is a dict or not iterable.  If it is a path, raise the errors of
-    reading the file.
+    from 0.  Raise ModelError if ``samples`` is a dict or bytes, or not iterable.  If it is a path, raise the
+    errors of reading the file (``SampleFile``).
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

@@ -136,6 +136,7 @@ def joined(first: Observation | None, second: Observation) -> Observation:
     A tensor in the body of a loop is computed several times per sample.  ``first``: the statistics of all
     earlier computations, None if there are none; its ``channels`` are changed in place.  ``second``: the
     statistics of the latest computation.
+    Raise ShapeError if the number of channels has changed.
     """
     if first is None:
         return second
@@ -163,6 +164,7 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
     ``axis``: the axis of the channels; None: make no statistics per channel.  ``histogram``: whether to make
     a histogram.  If no element belongs to the range, neither is made.
+    Raise ShapeError if ``array`` has no such axis.
     """
     if not array.size:
         return Observation(np.nan, np.nan, 0)
@@ -192,9 +194,13 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 def _by_channel(array: Array, axis: int) -> ChannelStatistics:
     """Return the statistics of each channel of ``array``.
 
-    A channel is an index of ``axis``; a scalar has one channel.
+    A channel is an index of ``axis``; a scalar has one channel, with the axis 0 or -1.
+    Raise ShapeError if ``array`` has no such axis.
     """
-    axis = axis % max(array.ndim, 1)
+    rank = max(array.ndim, 1)
+    if not -rank <= axis < rank:
+        raise ShapeError(f"channels: expected an axis of a tensor of rank {array.ndim}, got {axis}")
+    axis = axis % rank
     rows = np.moveaxis(array, axis, -1) if array.ndim else array
     rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)
     wide = rows.astype(np.float64)

@@ -73,14 +73,24 @@ class FakeQuantOptions:
             if not isinstance(bits, int | np.integer) or bits not in BITS:
                 limits = f"{BITS[0]} to {BITS[-1]}"
                 raise UnsupportedError(f"{name}: expected an integer from {limits}, got {bits!r}")
-        if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
-            raise UnsupportedError(f"ema_decay: expected 0 or more, less than 1, got {self.ema_decay}")
-        if self.init_range is not None and self.ema_decay is None:
-            raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
+        if self.ema_decay is not None and not (_is_number(self.ema_decay) and 0 <= self.ema_decay < 1):
+            raise UnsupportedError(f"ema_decay: expected 0 or more, less than 1, got {self.ema_decay!r}")
+        if self.init_range is not None:
+            ends = list(self.init_range) if isinstance(self.init_range, Iterable) else []
+            if len(ends) != 2 or not all(map(_is_number, ends)) or ends[0] > ends[1]:
+                expected = "init_range: expected (min, max), finite numbers with min <= max"
+                raise UnsupportedError(f"{expected}, got {self.init_range!r}")
+            if self.ema_decay is None:
+                raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
         try:
             re.compile(self.scope or "")
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise UnsupportedError(f"scope: {self.scope!r} is no regular expression: {error}") from None
+
+
+def _is_number(option: object) -> bool:
+    """Return whether ``option`` is a finite number."""
+    return isinstance(option, int | float | np.integer | np.floating) and bool(np.isfinite(option))
 
 
 def refuse_training_options(names: Sequence[str]) -> None:

@@ -37,8 +37,8 @@ from circlekit.quant.weights import (
 LARGEST_SUM = 2.0**15
 """The largest sum of the magnitudes of the integer weights of one unit.
 
-A unit is one index of the last axis of the results.  The magnitude of an int16 number is at most 2^15, so the
-sum of its products with the weights is at most 2^30, which fits into 32 bits.
+A unit is one index of the last axis of the results.  It adds up products of these weights with int16 numbers.
+The magnitudes of these numbers are at most 2^15, so that of the sum is at most 2^30, which fits into 32 bits.
 """
 
 

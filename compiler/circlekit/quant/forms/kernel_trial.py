@@ -19,7 +19,7 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import planned_op
 
 SEED = 17
-"""Together with the name of an operand, the seed of its random numbers: each run takes the same numbers."""
+"""This number and the name of an operand are the seed of its random numbers, so each run takes the same."""
 
 Forms = Mapping[int, TensorForm]
 """Forms of operands or results by index."""

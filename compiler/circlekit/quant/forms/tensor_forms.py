@@ -46,7 +46,7 @@ from circlekit.targets.target import Target
 INFINITE_FACTOR = 256
 """A number stands for infinity if it is this many times as large as the other numbers an operator reads.
 
-Operators such as MAXIMUM or SOFTMAX give the same result for any other number of such a size.
+The result of an operator such as MAXIMUM or SOFTMAX does not depend on how large such a number is.
 """
 
 
@@ -64,8 +64,8 @@ class TensorForms:
     ``floats``: the operators that stay float, with the reasons.
     ``reasons``: the operators that got the ``fallback`` of their scheme, with the reasons.
     ``tensors``: the form in which each tensor is stored.
-    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and states.
-    Another tensor is listed only if the operator does not read it in its stored form.
+    ``operand_forms``: for each operator, forms by index of the operand: those of its constants and states.
+    Any other operand is listed only if the operator does not read it in its stored form.
     """
 
     def __init__(

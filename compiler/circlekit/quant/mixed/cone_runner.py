@@ -10,10 +10,13 @@ import numpy as np
 from circlekit.interp.blas_threads import limited_blas_threads
 from circlekit.interp.evaluate import Inputs, compute
 from circlekit.interp.execution_plan import ExecutionPlan, absent_operands
+from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.random_ops import Random
+from circlekit.ops.program.state import State, Stateful
 
 
 class ConeRunner:
@@ -23,14 +26,17 @@ class ConeRunner:
     """
 
     def __init__(self, model: Model) -> None:
-        self.graph = model.main
+        self.model, self.graph = model, model.main
         self.values: dict[Value, Array] = {}
         self._interpreter = Interpreter(model)
         self._plan = ExecutionPlan(model.main)
         self._fast = {planned.op: planned.fast_kernel for planned in self._plan.operators}
 
     def run(self, inputs: Inputs) -> list[Array]:
-        """Run on ``inputs``, keep all arrays, return the outputs; raise the errors of ``Interpreter.run``."""
+        """Run on ``inputs`` from the initial state, keep all arrays, and return the outputs.
+
+        Raise the errors of ``Interpreter.run``.
+        """
         self.values = {}
         by_name = {value.name: value for value in self.graph.inputs}
 
@@ -49,7 +55,8 @@ class ConeRunner:
     def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
         """Return the outputs that the last run would have if the values in ``changes`` had these arrays.
 
-        Raise UnsupportedError if an operator that calls other graphs depends on the changed values.
+        Raise UnsupportedError if an operator that calls other graphs, or that uses a resource variable or a
+        hash table, depends on the changed values.
         """
         changed = dict(changes)
         with limited_blas_threads(self._plan.largest_macs):
@@ -66,17 +73,25 @@ class ConeRunner:
         """Return the results that ``op`` would have in the last run with changed operands.
 
         ``changed``: the new arrays of some operands; these may be constants, too.
+        Raise the errors of ``outputs``.
         """
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)
         # a fast kernel may hold the old constants in a prepared form
         has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
+        # ``run`` began with the initial state, and a new State is the same
+        state = GraphRunner(State(), self.model) if isinstance(op, Stateful | Random) else None
         with np.errstate(all="ignore"):
-            return compute(op, operands, None, None if has_new_constants else self._fast[op])
+            return compute(op, operands, state, None if has_new_constants else self._fast[op])
 
     def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
-        """Return the array of ``value`` in ``changed``, or else in the last run, or else the constant."""
+        """Return the array of ``value`` in ``changed``, or else in the last run.
+
+        For a constant, return its elements; for a variable that one operator uses, its initial contents.
+        """
         array = changed.get(value)
         if array is None:
             array = self.values.get(value)
+        if array is None and value.is_variable and value.use_count == 1:
+            array = State().read(value)
         return self._plan.constant(value) if array is None else array

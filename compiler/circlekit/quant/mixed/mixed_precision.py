@@ -19,6 +19,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.quant.apply import apply
+from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
@@ -34,7 +35,7 @@ Its argument gives some operators a scheme, by name: {key_of(op): scheme}; all o
 """
 
 MEASURED_WORK = 4 * 10**10
-"""About the number of multiply-accumulates spent on measuring noise; it limits the number of samples."""
+"""The approximate number of multiply-accumulates for measuring noise; it limits the number of samples."""
 
 MEASURED_SAMPLES = 16
 """The noise is measured on at most this many samples.
@@ -183,13 +184,17 @@ def raise_patterns(
 def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
     """Quantize a copy of the float ``model`` by ``plan`` and return the lowest SQNR of an output, in dB.
 
-    Return None if all outputs are 0 for ``samples``.
+    Each sample is run from the initial state, unless the model computes one step of a sequence per run
+    (``keeps_state``).  Return None if all outputs are 0 for ``samples``.
     """
     quantized = clone(model)
     apply(quantized, plan)
     runs = Interpreter(model), Interpreter(quantized)
     outputs = [ErrorMetrics() for _ in model.main.outputs]
+    is_ordered = keeps_state(model)
     for sample in samples:
+        for interpreter in runs if not is_ordered else ():
+            interpreter.reset()
         pairs = zip(outputs, *(interpreter.run(sample) for interpreter in runs), strict=True)
         for metrics, reference, result in pairs:
             metrics.add(*aligned(reference, result))

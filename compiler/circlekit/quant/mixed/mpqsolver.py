@@ -21,6 +21,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
+from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.samples import Sample, checked_samples
 from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.fake_quantized import fake_quantize
@@ -70,7 +71,7 @@ class SearchObserver(Protocol):
 
 @dataclass
 class Solver:
-    """Searches a configuration of ``model``, a float model with recorded ranges.
+    """Searches for a configuration of ``model``, a float model with recorded ranges.
 
     ``settings``: the settings for ``quantize_with_minmax``.  For ``bisect``, their default dtype is uint8.
     ``say``: is called with each line that ONE's program prints.
@@ -254,9 +255,17 @@ def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> 
 
 
 def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Return the outputs of ``model`` for each of ``records``, arrays in the order of the inputs."""
-    interpreter = Interpreter(model)
-    return [interpreter.run(record) for record in records]
+    """Return the outputs of ``model`` for each of ``records``, arrays in the order of the inputs.
+
+    Each record is run from the initial state, unless the model computes one step of a sequence per run
+    (``keeps_state``).
+    """
+    interpreter, is_ordered, outputs = Interpreter(model), keeps_state(model), []
+    for record in records:
+        if not is_ordered:
+            interpreter.reset()
+        outputs.append(interpreter.run(record))
+    return outputs
 
 
 def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:

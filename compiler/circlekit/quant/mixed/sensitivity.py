@@ -79,8 +79,8 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
     output has the noise 0.08, the source has (1/2 + 1/4) / 2 * 0.08 = 0.03.
     ``goal``: outputs with no more noise than this, relative to the signal, do not count.  If no output has
     more, all count.
-    If an operator that depends on the source calls other graphs, the noise of the source cannot be computed;
-    it counts as 0.
+    If an operator that depends on the source calls other graphs, or uses a resource variable or a hash table,
+    the noise of the source cannot be computed; it counts as 0.
     Raise the errors of ``Interpreter.run``.
     """
     runner = ConeRunner(model)

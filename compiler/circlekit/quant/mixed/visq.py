@@ -2,8 +2,8 @@
 """ONE's visq: compare each tensor of a quantized model with the float model; write or draw the errors.
 
 ``fake_quantize`` turns the quantized model into a float model that rounds: its rounded tensors are the
-results of a QUANTIZE and a DEQUANTIZE, and have names with the end SUFFIX.  Each is compared with the tensor
-that has the name without SUFFIX in the float model.  Source of the formulas and of the files:
+results of a QUANTIZE and a DEQUANTIZE, and their names end with SUFFIX.  Each is compared with the tensor of
+the float model that has this name without SUFFIX.  Source of the formulas and of the file formats:
 ``visq`` in ONE's repository.
 """
 

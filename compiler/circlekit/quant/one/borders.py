@@ -51,7 +51,7 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
 
 
 def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
-    """Insert a QUANTIZE after ``value``, a result of the float operator ``op``, for its quantized users.
+    """Insert a QUANTIZE after ``value``, a result of the float ``op``, for the quantized users of ``value``.
 
     ``outputs``: see ``isolate_float_ops``.  A graph output without quantized users stays float if ``outputs``
     says so, or if it has no recorded range.  Raise ModelError if quantized users read ``value`` and it has no

@@ -132,7 +132,7 @@ def _quantize_weights(
     if not is_float_constant(value):
         return
     data = finite_floats(value)
-    floor: Array | float = 0.0  # the lower limit of the scales, for one scale or along the axis of ``data``
+    floor: Array | float = 0.0  # the lower limit: one number, or one per channel along ``axis`` of ``data``
     if smallest is not None:
         floor = smallest.max() if axis is None else along_axis(smallest, axis, data.ndim)
 

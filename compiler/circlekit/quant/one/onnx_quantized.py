@@ -6,8 +6,12 @@
 
 A constant without these operators gets parameters that cover its elements.  The scale of a bias is the scale
 of its layer's input times that of the weights.  A result without these operators gets the parameters of an
-operand of its producer if ``_follow_operands`` says so; otherwise the result stays float.  Source: the
-behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
+operand of its producer if ``_follow_operands`` says so; otherwise the result stays float.
+
+Two of ONE's rules replace parameters that come from the ONNX operators.  An operand of a CONCATENATION, for
+example, may get the parameters of the result (``propagate_backward``).  The result of a product may get the
+dtype of its operand (``_convert_result``).
+Source: the behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ DEFAULT = LayerSetting(i16, CHANNEL)
 def quantize_onnx_model(model: Model) -> None:
     """Quantize ``model`` in place with the parameters of the ONNX operators, and remove these operators.
 
+    The docstring of this module says which tensors may get other parameters.
     Raise UnsupportedError for ONNX operators in another place than the module's docstring shows, or with
     scales, zero points or dtypes that are not supported.
     Raise ModelError if the model has no such operators, or if the two operators of a pair have different
@@ -151,7 +156,11 @@ def _read_constants(editor: GraphEditor) -> None:
 
 
 def _axis_of_scales(op: Op, value: Value) -> int:
-    """Return the axis of ``value`` whose indices have scales, from 0; ONNX also counts from the end."""
+    """Return the quantized dimension of ``value``, from 0 on.
+
+    ONNX's attribute ``axis`` may be negative: then it counts from the end.
+    Raise UnsupportedError if ``value`` has no such axis.
+    """
     axis, rank = int(options_of(op).get("axis", 0)), len(value.static_shape)
     if not -rank <= axis < rank:
         raise UnsupportedError(f"%{value.name}: expected an axis from {-rank} to {rank - 1}, got {axis}")

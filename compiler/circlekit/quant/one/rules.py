@@ -30,9 +30,8 @@ Fixed = Mapping[DType, tuple[float, int]]
 class OneRule:
     """How ONE quantizes an operator.
 
-    By default, results get parameters (scale and zero point) that cover their recorded range, from the
-    smallest to the largest number in calibration; constant operands get parameters that cover their elements.
-    Most fields are exceptions:
+    By default, results get parameters (scale and zero point) that cover their recorded range, the min and max
+    in the file; constant operands get parameters that cover their elements.  Most fields are exceptions:
 
     ``forward``: the name of an operand.  The results get the parameters of this operand.
     ``backward``: names of operands.  These operands get the parameters and the range of the first result.

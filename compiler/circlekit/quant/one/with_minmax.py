@@ -42,9 +42,9 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     Return a plan that says what was done, with reasons.  Graphs that operators call stay float.  So do
     operators without a quantized form, and operators whose bias is computed.  If the dtype of output NAME
     changes, the output gets the name ``NAME_Quantize`` or ``NAME_Dequantize``, as in ONE.
-    Raise ModelError if an activation has no recorded range, or if a layer of ``settings`` is unknown;
-    UnsupportedError or ShapeError for parts that cannot be quantized.  After an error, ``model`` is partly
-    changed and must not be used.
+    Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
+    UnsupportedError or ShapeError for parts that cannot be quantized; and the errors of ``settings_of`` for
+    ``settings.layers``.  After an error, ``model`` may be partly changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
 

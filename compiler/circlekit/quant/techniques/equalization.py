@@ -158,10 +158,10 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
 
 
 def _join_channels(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
-    """Join the class of each channel of the results with those of the operand channels from which it comes.
+    """Join the class of each result channel with the classes of the operand channels from which it comes.
 
-    Add (op, constant) to ``constants`` for each constant operand with such channels, as in an ADD.  Return
-    False if ``op`` does not pass channels on; the caller must then give its values the factor 1.
+    If an operand with such channels is a constant, as in x + constant, add (op, constant) to ``constants``.
+    Return False if ``op`` does not pass channels on; the caller must then give its values the factor 1.
     """
     flows = channel_flows(op)
     if flows is None or getattr(op, "act", Activation.NONE) not in (

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equalize the feature map between two layers, with the patterns of ONE's fm-equalize.
 
-A pattern is a pair of layers: the result of the first (front) reaches the second (back) through operators
-that pass channels on: a channel that is scaled in their operand is scaled alike in their result.  The front
-may also be another operator whose constants scale channels.  The weights and the bias of the front, or these
-constants, are divided by one scale for each channel; the weights of the back are multiplied by the same
-scales.  Then the channels of the feature map between front and back have similar magnitudes.
+A pattern is a pair of layers.  The result of the first (front) reaches the second (back) through operators
+that pass channels on: if a channel of the operand is scaled, the same channel of the result is scaled alike.
+The front may also be another operator whose constants scale channels.  The weights and the bias of the front,
+or these constants, are divided by one scale for each channel; the weights of the back are multiplied by the
+same scales.  Then the channels of the feature map between front and back have similar magnitudes.
 The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back for this channel).
 Source: Xiao et al., "SmoothQuant", ICML 2023.
 """

@@ -14,8 +14,10 @@ Outcome = list[list[Powers]]
 """For each sample, the powers of signal and noise of each output."""
 
 FLOOR = 1e-12
-"""``paired_gain`` adds this fraction of the signal's power to the noise, so that rounding errors of float32
-hardly count."""
+"""The fraction of the signal's power that ``paired_gain`` adds to the noise.
+
+So rounding errors of float32 hardly count.
+"""
 
 STANDARD_ERRORS = 1.5
 """How many standard errors ``paired_gain`` subtracts from the gain, unless told otherwise."""

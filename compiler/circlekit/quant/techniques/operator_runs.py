@@ -28,8 +28,8 @@ class OperatorRuns:
     """Runs the main graph of a float model operator by operator.
 
     ``samples``: arrays in the order of the graph's inputs.  Iterating runs the operators in order and yields
-    for each (operator, its operands, for each sample the list of its results).  The arrays of a value are
-    released after the last operator that reads the value has run.
+    (operator, operands, results) for each; ``results`` has a list for each sample.  The arrays of a value
+    are released after the last operator that reads the value has run.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:

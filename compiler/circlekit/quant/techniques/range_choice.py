@@ -41,8 +41,8 @@ def estimators(first: str, bits: int) -> Estimators:
         return estimate
 
     return {
-        # the range of least mean squared error, from 40 candidates for each end; a default with the same name
-        # takes its place
+        # the range of least mean squared error, from 40 candidates for each end; if ``first`` is "mse", too,
+        # the next entry replaces this one
         "mse": lambda statistics: mse(statistics, bits, steps=40),
         first: widened(1.0),
         f"{first} times 1.1": widened(1.1),

@@ -91,8 +91,9 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
     """
     layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
     for rotation in rotations:
-        if rotation.first not in layers or rotation.second not in layers:
-            raise ModelError(f"no layers to rotate are named %{rotation.first} and %{rotation.second}")
+        absent = [f"%{name}" for name in (rotation.first, rotation.second) if name not in layers]
+        if absent:
+            raise ModelError(f"no layer to rotate is named {' or '.join(absent)}")
         first, second = layers[rotation.first], layers[rotation.second]
         weights, channels = _matrix(first), _matrix(second).shape[1]
         if not (0 <= rotation.start <= len(weights) - channels and 1 <= rotation.block <= channels):
