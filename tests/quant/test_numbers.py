@@ -105,7 +105,7 @@ def test_the_best_factor_of_the_scales_has_the_least_error() -> None:
     integers[0, 0], target[0, 1] = 0, -integers[0, 1] * 0.4
     factors = best_scales(integers, target, hessian, steps)
     assert factors.shape == (2, 3)
-    assert factors[0, :2].tolist() == [1, 1]  # of no weights, and of weights with other signs
+    assert factors[0, :2].tolist() == [1, 1]  # all integers are 0; all weights have the opposite sign
 
     def errors(change: float) -> Array:
         return squared_errors(integers, target, hessian, steps * factors[..., None] * change)

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError, counted
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
@@ -34,7 +34,7 @@ leaves room for the products.
 ZERO_WEIGHT_BIAS = 2**20
 """The integer that stores the bias of a channel whose weights are all 0.
 
-Such weights are stored as 0 with every scale.  So the scale is chosen for the bias, to give it this integer.
+Such weights are stored as 0, whatever their scale.  So the scale is chosen to give the bias this integer.
 """
 
 BYTES_OF_SCALE = 12
@@ -253,7 +253,7 @@ def fit_bias(
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
         raise ModelError(
-            f"%{bias.name} has {counted(values.size, 'element')} for {len(weights.scale)} channels"
+            f"%{bias.name}: expected {len(weights.scale)} elements, one for each channel, got {values.size}"
         )
     if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)

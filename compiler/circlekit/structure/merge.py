@@ -26,11 +26,12 @@ def merge(
     model reads.
     The operators of a model come after those of the models from which it reads.  Values that are neither
     inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
+    The result has the format of the first of ``models``.
 
     Raise ModelError if
 
     - ``models`` is empty, or the models form a cycle,
-    - two models have different outputs of the same name (an input that models share is the same value),
+    - two different outputs have the same name (an input that models share is the same value),
     - ``connect`` names an input or an output that no model has, or
     - ``outputs`` names an unknown value.
 
@@ -78,7 +79,7 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
             if model.main.is_input(value) and links.get(value.name, value.name) == value.name:
                 passed.setdefault(value.name, model)
             elif value.name in computed:
-                raise ModelError(f"two models have an output {value.name!r}; rename one of them")
+                raise ModelError(f"two outputs are named {value.name!r}; rename one of them")
             else:
                 computed[value.name] = model
     providers = {**passed, **computed}

@@ -48,8 +48,10 @@ class PartTable:
     comply: str = "opcode"
 
     def check(self) -> None:
-        """Raise FormatError if backends or default are missing, or a backend or ``comply`` is unknown.
+        """Raise FormatError if the table is invalid.
 
+        ``backends`` must be a list that is not empty.  It must contain ``default`` and all backends that the
+        tables assign.  ``comply`` must be one of COMPLY.
         Messages about backends are in ONE's words.
         """
         if self.comply not in COMPLY:
@@ -81,7 +83,8 @@ def read_part_file(path: str | Path) -> PartTable:
 
     The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
     section [partition].
-    Raise FileError if the file cannot be read, FormatError if it is no part file.
+    Raise FileError if the file cannot be read, FormatError if it is no part file.  The names of the backends
+    are examined by ``PartTable.check``.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})

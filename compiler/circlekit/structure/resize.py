@@ -40,7 +40,8 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError for a wrong number of shapes or an unknown name.  Raise ShapeError
+    Raise ModelError if ``shapes`` is no collection, for a wrong number of shapes, or for an unknown name.
+    Raise ShapeError
 
     - for anything that is no shape,
     - for an input or a result whose quantization does not fit its new shape,

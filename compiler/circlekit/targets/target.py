@@ -160,7 +160,8 @@ def _distance(form: str, other: str) -> int:
 def find_target(name: str) -> Target:
     """Return the target with this name.
 
-    Raise UnsupportedError, which names similar targets, if there is none.
+    Raise UnsupportedError, which names similar targets, if there is none.  Raise ModelError if ``name`` is a
+    hashable object, but no string.
     """
     check_name("a target", name)
     path = TABLES / f"{name.replace('-', '_')}.json"

@@ -2,7 +2,7 @@
 """Read and write the fillers of ``test.recipe``.  A filler defines a constant by a tag and arguments (texts).
 
 - ``constant``: all elements are equal to the first argument.
-- ``explicit``: the arguments are the elements; zeros or empty strings follow if they are too few.
+- ``explicit``: the arguments are the elements; zeros or empty strings stand for missing elements.
 - ``gaussian``: normally distributed numbers; the arguments are mean and standard deviation.  The seed is made
   from the names of graph and operand, so a recipe gives the same bytes on every machine.
 - ``base64``: the argument is the bytes in base64; ONE does not have this tag.
@@ -45,8 +45,9 @@ EMPTY_STRING_BYTES = 64
 MAX_LISTED = 64
 """In a recipe that is written, a constant of at most this many elements is a list of its elements.
 
-A larger constant whose elements are all equal is one element.  Any other data of at most this number of bytes
-is written in base64.  Larger data is written to a file, or in base64 if there is no folder for files.
+A constant of more than 4 elements that are all equal is written as one element instead.
+Other data of at most this many bytes is written in base64, larger data to a file, or in base64 if there is
+no folder for files.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
@@ -236,8 +237,9 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
-    ``resample``: whether to replace a large constant by a gaussian filler with its mean and standard
-    deviation.  A constant of BOOL, of equal elements, or with an element that is not finite is not replaced.
+    ``resample``: whether a gaussian filler with the same mean and standard deviation replaces a constant of
+    more than MAX_LISTED elements.  A constant of BOOL, of equal elements, or with an element that is not
+    finite is not replaced.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)

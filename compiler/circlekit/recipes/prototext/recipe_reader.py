@@ -320,6 +320,9 @@ class _RecipeReader:
                 actual = f"{dtype.name}{' without a shape' if dims is None else dims}"
                 message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {actual}"
                 self.fail(message, recipe, "make_sparse")
+            if len(data) * 8 != count * dtype.bits:  # base64, of which ``filled`` does not check the size
+                message = f"expected {count * dtype.bits // 8} bytes for {dims}, got {len(data)}"
+                self.fail(f"make_sparse: {message}", recipe, "make_sparse")
             tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(dims))
         return data
 
@@ -347,7 +350,7 @@ class _RecipeReader:
                 tree[field + "s"] = self.find(names or (), indices, recipe, field, optional)
         for number, index in enumerate(tree["outputs"]):
             if index in made:
-                message = f"{recipe['output'][number]} is the result of an earlier operation"
+                message = f"{recipe['output'][number]} is a result twice, here and earlier"
                 self.fail(message, recipe, "output", number)
             made.add(index)
         tree |= _present(recipe, "mutating_variable_inputs", "debug_metadata_index")

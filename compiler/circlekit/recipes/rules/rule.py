@@ -120,7 +120,7 @@ class Call:
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """Return the rule as it is written, with single spaces in place of line breaks and longer spaces."""
+        """Return the rule as it is written, with one space in place of line breaks and repeated spaces."""
         tokens = self.source.tokens
         start = bisect_left(tokens, self.node.token.at, key=lambda token: token.at)
         depth = 0  # number of open brackets; the rule ends with the bracket that closes its arguments
@@ -140,7 +140,9 @@ class Call:
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
             span = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
             amount = counted(minimum, "argument") if maximum == minimum else f"{span} arguments"
-            self.fail(f"{self.name}: expected {amount}, got {len(arguments)}")
+            # arguments with names are not counted
+            unnamed = " without a name" if self.node.named or maximum == 0 else ""
+            self.fail(f"{self.name}: expected {amount}{unnamed}, got {len(arguments)}")
         return arguments
 
     def only(self) -> Literal:
