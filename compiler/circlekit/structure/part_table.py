@@ -56,10 +56,10 @@ class PartTable:
         """
         if self.comply not in COMPLY:
             raise FormatError(f"expected comply {' or '.join(COMPLY)}, got {self.comply!r}")
-        if isinstance(self.backends, str):
-            raise FormatError(f"expected a list of backends, got {self.backends!r}")
         if not self.backends:
             raise FormatError("There is no 'backends' information")
+        if isinstance(self.backends, str) or not isinstance(self.backends, Sequence):
+            raise FormatError(f"expected a list of backends, got {self.backends!r}")
         if not self.default:
             raise FormatError("There is no 'default' backend information")
         if self.default not in self.backends:

@@ -90,7 +90,8 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
-        raise ModelError(f"{tag}: expected a type of integers, floats or BOOL, got {dtype.name}")
+        floats = "FLOAT16, FLOAT32, FLOAT64" + ("" if tag == "gaussian" else ", BOOL")
+        raise ModelError(f"{tag}: expected a type of integers, or one of {floats}, got {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
     # integers without a numpy dtype, as int4, were made as int8: pack several of them into a byte
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
