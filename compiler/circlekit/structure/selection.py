@@ -48,7 +48,7 @@ def _checked_ids(ids: object, count: int) -> Iterator[int]:
     for number in ids:
         if not isinstance(number, int | np.integer) or not 0 <= number < count:
             if not count:
-                raise ModelError(f"expected no operator numbers for a graph without operators, got {number!r}")
+                raise ModelError(f"the main graph has no operators, got the operator number {number!r}")
             raise ModelError(f"expected operator numbers from 0 to {count - 1}, got {number!r}")
         yield int(number)
 
