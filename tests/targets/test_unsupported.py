@@ -76,4 +76,4 @@ def test_targets_are_chosen_by_name_object_or_format() -> None:
     with pytest.raises(UnsupportedError, match="no target is named abacus"):
         choose_targets("abacus", "circle")
     with pytest.raises(ModelError, match="expected the name of a target, got list"):
-        choose_targets([["litert"]], "circle")  # type: ignore[list-item]  # a list cannot be hashed
+        choose_targets([["litert"]], "circle")  # type: ignore[list-item]  # the mistake

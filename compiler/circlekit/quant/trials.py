@@ -117,7 +117,7 @@ class Trials:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
         Return [] if ``activations`` is None.
-        With PER_TENSOR, all samples choose the estimators, and the others than ``quarter`` give the ranges.
+        With PER_TENSOR, the estimators are chosen on all samples, including those of ``quarter``.
         ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.
         """
         if self.activations is None:

@@ -78,7 +78,7 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the biases that ``op`` has; its rule names them: ``bias``, ``biases``."""
+    """Return the indices of the biases that ``op`` has: of the operands ``bias`` and ``biases`` of its rule."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 
@@ -160,7 +160,8 @@ def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
 def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
     """Return the form of the constant ``weights`` in ``scheme``, which has no blocks.
 
-    ``axis``: the axis of the channels; None: the weights get one scale.  In a form that is ``narrow``, the
+    ``axis``: the axis of the channels, if the scheme has a scale for each channel; None: the weights get one
+    scale.  In a form that is ``narrow``, the
     lowest integer of the dtype is not used.
     Raise ModelError for NaN and infinite numbers, if a scale would be too small or too large, and if the
     weights lack the axis.

@@ -6,7 +6,7 @@ Cases come from one of these:
 - ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
   ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores rules;
 - ``*.tsv``: the first line is ``recipe<tab>passes``; each further line is a case, such as
-  ``RECIPE<tab>pass1,pass2``, or begins with ``#``;
+  ``RECIPE<tab>pass1,pass2``; empty lines and lines that begin with ``#`` are skipped;
 - a folder: the cases of each ``test.recipe`` and ``*.ck`` in it and in its subfolders, sorted by path;
 - a recipe: one case, or one case for each block of rules in it.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file, for ``circle-inspect``, ``circle-tensordump`` and the rules of recipes.
 
-The properties are read from the decoded tables of the file, not from the IR, so other programs see the same.
+The properties are those of the tables in the file, as other programs read them, not those of the IR.
 A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
 the fields that the file has; for others, ``tree.get(field, default)`` gives the default of the schema.
 """

@@ -54,7 +54,8 @@ class Match(NamedTuple):
 class Failure:
     """Why there is no match: the reason (``sentence``) why the attempt with the most progress failed.
 
-    ``progress``: 2 for each operator of the attempt, 1 for an operator with more operands than the picture.
+    ``progress``: 2 for each operator of the attempt, 1 for an operator with more operands than the picture;
+    1 more if the whole picture matches and only the rewrite refuses.
     ``is_vague``: whether the attempt may have failed only because the operands of a commutative operator were
     tried in the wrong order.  ``ops``: the operators of the attempt.
     """

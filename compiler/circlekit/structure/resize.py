@@ -45,6 +45,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
     - for anything that is no shape,
     - for an input or a result whose quantization does not fit its new shape,
+    - if operators that call the same graph would give it different shapes,
     - if the operands of an operator do not fit any more; the error says where the operator is.
     """
     wanted = _shapes_by_input(model.main, shapes)

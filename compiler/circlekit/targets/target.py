@@ -156,21 +156,25 @@ def _distance(form: str, other: str) -> int:
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
-@cache
 def find_target(name: str) -> Target:
     """Return the target with this name.
 
-    Raise UnsupportedError, which names similar targets, if there is none.  Raise ModelError if ``name`` is a
-    hashable object, but no string.
+    Raise UnsupportedError, which names similar targets, if there is none; ModelError for what is no string.
     """
     check_name("a target", name)
-    path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:
         meant = DEFAULT_TARGETS.get(name, name)  # for a format, suggest its default target
         raise UnsupportedError(
             f"no target is named {name}{did_you_mean(meant, known)}; there are {', '.join(known)}"
         )
+    return _read_target(name)
+
+
+@cache
+def _read_target(name: str) -> Target:
+    """Return the target with this name, which has a table."""
+    path = TABLES / f"{name.replace('-', '_')}.json"
     table = json.loads(path.read_text(encoding="utf-8"))
     base = find_target(table["extends"]).operators if table.get("extends") else {}
     return Target(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from circlekit.errors import ModelError, check_name
+from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
@@ -77,8 +77,5 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     if not isinstance(choice, Iterable):
         raise ModelError(f"expected targets, or their names, got {type(choice).__name__}")
     given = [item for item in choice if item != NO_TARGET]
-    for item in given:
-        if not isinstance(item, Target):
-            check_name("a target", item)  # ``find_target`` takes only what can be hashed
     found = [item if isinstance(item, Target) else find_target(item) for item in given]
     return TargetSet(tuple(dict.fromkeys(found)))

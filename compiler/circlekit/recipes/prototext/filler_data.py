@@ -215,7 +215,7 @@ class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
     ``stem``: the beginning of the names of the files.  ``files``: {name: content}.  ``offsets``: {name:
-    offset of the elements}, which is the size of the file's header.
+    offset of the elements in the file}, which is the size of its header.
     """
 
     def __init__(self, stem: str) -> None:

@@ -8,8 +8,8 @@
     }
 
 Each block is a test: the passes run on the model, and the rules must hold for the result.  Every test also
-checks that the model is valid before and after the passes.  Its interface and its values must stay the same,
-unless a pass changes them on purpose.
+checks that the model is valid before and after the passes.  The interface and the values of the model must stay
+the same, unless a pass changes them on purpose.
 
 ``SETTINGS`` and ``CHECKS`` hold all rules by name; docs/guide/recipe-rules.md describes them.
 """
