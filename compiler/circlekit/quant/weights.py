@@ -78,7 +78,7 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the biases that ``op`` has: of the operands ``bias`` and ``biases`` of its rule."""
+    """Return the indices of the biases that ``op`` has, which its rule names (``bias``, ``biases``)."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 

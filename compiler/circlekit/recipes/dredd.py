@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one dredd test: run passes on the model of a recipe, check rules, and compare values before and after.
 
-A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files in it, as far as the test gets:
+A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files there
+(fewer if the test ends early):
 
     NAME.circle or .tflite        the model of the recipe
     NAME.opt.circle or .tflite    the model after the passes
