@@ -69,7 +69,7 @@ def test_sums_over_the_weights_that_share_a_scale(block: int) -> None:
 
 
 def test_a_factor_exists_for_every_hessian() -> None:
-    """U^T U is the inverse of the damped Hessian.  A Hessian of rank 1 is damped even if none is asked for."""
+    """U^T U is the inverse of the damped Hessian.  A Hessian of rank 1 is damped even with damping 0."""
     rows = np.random.default_rng(2).normal(size=(2, 20, 5))
     hessian = rows.swapaxes(1, 2) @ rows
     factor = inverse_factor(hessian, 0.01)

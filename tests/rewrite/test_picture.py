@@ -241,7 +241,7 @@ def test_an_operand_after_an_absent_one_prevents_a_match() -> None:
     ],
 )
 def test_number_matches_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
-    """It matches if the dtype can hold exactly this number."""
+    """But an integer dtype must have the number: it has 2, but not 0.5."""
     picture = parse_picture(f"y = Mul(x, {literal})", "before")
     kind = constant.split()[1].split("[")[0]
     model = parse_model(f"graph main(%x: {kind}[1]) -> %y {{ %c = {constant} %y = Mul(%x, %c) }}")
