@@ -352,7 +352,9 @@ class Rewrite(GraphPass):
         if old.quantization != new.quantization:
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):
-            return f"%{old.name}: is an output of the graph, and %{new.name} is an input or an output, too"
+            kinds = {"a constant": new.is_const, "a variable": new.is_variable}
+            kind = next((kind for kind, holds in kinds.items() if holds), "an input or an output, too")
+            return f"%{old.name}: is an output of the graph, and %{new.name} is {kind}"
         graph.replace(old, new)
         self._remove_unused(graph, match)
         return None

@@ -161,7 +161,7 @@ class _Merger:
             source, value
         ):
             raise ShapeError(
-                f"input {value!r} cannot read {source!r}: expected equal dtypes, shapes and quantizations"
+                f"input {value!r} cannot be {source!r}: expected equal dtypes, shapes and quantizations"
             )
         return source
 

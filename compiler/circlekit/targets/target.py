@@ -127,7 +127,7 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
         return _lacking(op.code, title)
     if isinstance(op, OpaqueOp) and op.code in REGISTRY:
         reason = op.extra.get("misfit", "its operands or options are unusual")
-        sentence = f"{title} may not run this {op.code}, which does not fit its declaration: {reason}"
+        sentence = f"{title} perhaps cannot run this {op.code}, which does not fit its declaration: {reason}"
         return _Shortfall(sentence, f"a usual {op.code}")
     forms = entry["forms"]
     if forms == "any":

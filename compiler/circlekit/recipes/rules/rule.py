@@ -201,7 +201,7 @@ class Call:
             condition = literal.name.replace("_", " ") + " "
             number = literal.positional[0] if len(literal.positional) == 1 else literal
         if type(number) is not int or number < 0:
-            self.fail(f"expected an integer, at_most(3) or at_least(1), got {show(literal)}")
+            self.fail(f"expected a number such as 0, at_most(3) or at_least(1), got {show(literal)}")
         return condition, number
 
 
