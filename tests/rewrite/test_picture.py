@@ -39,6 +39,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
         ("y = Add(a, b", "expected ',', got 'end of text'", 13),
         ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
         ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
+        ("y, z = Relu(x)", "Relu has 1 result, got 2", 4),
         ("w = const f32[2] [1, 2]", "expected an operator, got a constant", 1),
         ("y = Add(a, b) $", "unexpected character '$'", 15),
         ("", "the picture is empty", 1),
