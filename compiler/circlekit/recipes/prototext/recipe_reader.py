@@ -17,6 +17,7 @@ import numpy as np
 from circlekit.errors import LimitError, ModelError, counted, did_you_mean
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
+from circlekit.io.write.flatbuffer_encoder import StatedDefault
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import LARGEST_DIMENSION
 from circlekit.ir.text.fillers import seed_of
@@ -246,6 +247,8 @@ class _RecipeReader:
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
+        if "has_rank" in tree:  # a stated false marks an unknown rank, see ``load``
+            tree["has_rank"] = StatedDefault(tree["has_rank"])
         if "shape_signature" in recipe:
             tree["shape_signature"] = signature = recipe["shape_signature"]
             if signature and len(signature) != len(dims or ()):
