@@ -297,6 +297,9 @@ def test_what_cannot_be_merged() -> None:
     wide = circlekit.parse(TAIL.replace("[2]", "[3]"))
     with pytest.raises(ShapeError, match="expected equal dtypes, shapes and quantizations"):
         circlekit.merge([head, wide], {"x": "out"})
+    quantized = circlekit.parse(TAIL.replace("f32[2]) ->", "f32[2] quant(scale: 0.5)) ->"))
+    with pytest.raises(ShapeError, match=r"got f32\[2\] quant\(scale: 0.5\) and f32\[2\]"):
+        circlekit.merge([head, quantized], {"x": "out"})
     with pytest.raises(ModelError, match="two outputs are named 'out'"):
         circlekit.merge([head, head])
     with pytest.raises(ModelError, match="no model has an output 'ou'"):

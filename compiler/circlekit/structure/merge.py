@@ -9,6 +9,7 @@ from copy import copy
 from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model, postorder
+from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
 
 
@@ -160,8 +161,10 @@ class _Merger:
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
         ):
+            mine, other = (type_text(v, Names()) for v in (value, source))
             raise ShapeError(
-                f"input {value!r} cannot be {source!r}: expected equal dtypes, shapes and quantizations"
+                f"input %{value.name} and %{source.name} would be one value: "
+                f"expected equal dtypes, shapes and quantizations, got {mine} and {other}"
             )
         return source
 

@@ -74,9 +74,9 @@ def parse_ids(text: str) -> Iterator[int]:
 def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
-    become inputs after the named ones.  ``outputs``: names of values, or one name; if empty, the outputs of
-    the graph.
+    ``inputs``, ``outputs``: names of inputs of the graph or of results of operators, or one name.  If the
+    outputs also depend on other inputs of the graph, these become inputs after the named ones.  If no output
+    is named, the outputs are those of the graph.
     Raise ModelError for an unknown name, and for an input that is not needed to compute ``outputs`` if the
     other named inputs are given.  Also raise the errors of ``submodel``.
     """
