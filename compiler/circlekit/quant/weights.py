@@ -161,8 +161,7 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
     """Return the form of the constant ``weights`` in ``scheme``, which has no blocks.
 
     ``axis``: the axis of the channels, if the scheme has a scale for each channel; None: the weights get one
-    scale.  In a form that is ``narrow``, the
-    lowest integer of the dtype is not used.
+    scale.  In a form that is ``narrow``, the lowest integer of the dtype is not used.
     Raise ModelError for NaN and infinite numbers, if a scale would be too small or too large, and if the
     weights lack the axis.
     """
