@@ -83,7 +83,10 @@ BAD: dict[str, tuple[Make, str]] = {
     "elf": (lambda path, recipe: path.write_bytes(Path(sys.executable).read_bytes()[:5000]), "not a model"),
     "truncated": (truncated, ""),
     "index": (index_out_of_range, r"subgraphs\[0\].outputs\[0\]: index 1000000"),
-    "latin": (lambda path, recipe: path.write_bytes(b"graph \xe9()"), "expected a model or a text in UTF-8"),
+    "latin": (
+        lambda path, recipe: path.write_bytes(b"graph \xe9()"),
+        "is neither a model nor a text in UTF-8",
+    ),
     "syntax": (lambda path, recipe: path.write_text("graph main("), r":1:12: "),
 }
 

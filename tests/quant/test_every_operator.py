@@ -65,5 +65,6 @@ def test_operators_rounded_by_the_rules_of_one_are_close(path: Path) -> None:
     model, inputs, _ = made
     dtypes = [value.dtype for value in model.main.inputs]
     fake_quantize(model)
-    if dtypes == [value.dtype for value in model.main.inputs]:  # else integer inputs became floats, too
+    # integer inputs may become floats, which ``inputs`` do not fit
+    if dtypes == [value.dtype for value in model.main.inputs]:
         require_close(path, model, inputs)

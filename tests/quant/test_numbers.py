@@ -69,7 +69,7 @@ def test_sums_over_the_weights_that_share_a_scale(block: int) -> None:
 
 
 def test_a_factor_exists_for_every_hessian() -> None:
-    """U^T U is the inverse of the damped Hessian.  A Hessian of rank 1 is damped even without being asked."""
+    """U^T U is the inverse of the damped Hessian.  A Hessian of rank 1 is damped even with damping 0."""
     rows = np.random.default_rng(2).normal(size=(2, 20, 5))
     hessian = rows.swapaxes(1, 2) @ rows
     factor = inverse_factor(hessian, 0.01)
@@ -105,7 +105,7 @@ def test_the_best_factor_of_the_scales_has_the_least_error() -> None:
     integers[0, 0], target[0, 1] = 0, -integers[0, 1] * 0.4
     factors = best_scales(integers, target, hessian, steps)
     assert factors.shape == (2, 3)
-    assert factors[0, :2].tolist() == [1, 1]  # of no weights, and of weights with other signs
+    assert factors[0, :2].tolist() == [1, 1]  # all integers are 0; all weights have the opposite sign
 
     def errors(change: float) -> Array:
         return squared_errors(integers, target, hessian, steps * factors[..., None] * change)

@@ -101,7 +101,7 @@ def test_a_call_stays_float_beside_tensors_of_one_name_and_float16_weights() -> 
     }
     """
     model = circlekit.parse(text)
-    model.main.ops[1].results[0].name = "b"  # as the bias
+    model.main.ops[1].results[0].name = "b"  # the bias has this name, too
     given = [[*sample, np.array(index % 2 == 0)] for index, sample in enumerate(samples())]
     expected = circlekit.run(model, given[0])[0]
     report = circlekit.quantize(model, "int8", given, auto=False)

@@ -55,7 +55,7 @@ def test_ranges_are_from_the_other_quarters(quarter: int, largest: float) -> Non
 
 
 def test_ranges_are_widened_and_get_margins() -> None:
-    """Outputs, and what is moved to outputs, get no margin: their largest elements decide."""
+    """Outputs, and what is moved to outputs, get no margin."""
     plain, made = trials().ranges(Settings(), QUARTERS)[0], trials()
     assert made.ranges(Settings(widening=0.5), QUARTERS)[0] == {
         name: (low / 2, high / 2) for name, (low, high) in plain.items()

@@ -120,7 +120,7 @@ def test_biases_of_one_scale_and_of_one_element() -> None:
     assert one.scale == pytest.approx((0.5,))
     several = fit_bias(of_channels(0.25, 0.75), bias(limit * 2), DATA, i32, weights)
     assert several.scale == pytest.approx((0.5, 0.75))
-    with pytest.raises(ModelError, match="%b has 3 elements for 2 channels"):
+    with pytest.raises(ModelError, match="%b: expected 2 elements, one for each channel, got 3"):
         fit_bias(of_channels(0.25, 0.25), bias(1.0, 2.0, 3.0), DATA, i32, weights)
 
 

@@ -29,7 +29,7 @@ def test_cases_of_a_folder(folder: Path) -> None:
     assert [c.name for c in cases] == ["own-1", "own-2", "Relu_000", "Relu_001"]
     blocks = [case.rules() for case in cases]
     assert [b.passes for b in blocks] == [("O1",), ("remove_dead",), ("remove_dead",), ("remove_dead",)]
-    assert [len(b.rules) for b in blocks] == [1, 0, 0, 0]  # test.rule counts only if a list names the passes
+    assert [len(b.rules) for b in blocks] == [1, 0, 0, 0]  # only cases of lists read test.rule
     assert [b.format for b in blocks] == [None, "tflite", None, None]
 
 

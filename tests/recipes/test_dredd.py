@@ -62,6 +62,13 @@ def test_no_files_are_kept_without_a_folder(tmp_path: Path, monkeypatch: pytest.
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_made_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "model.ck").write_text(MODEL)
+    (tmp_path / "file").write_text("")
+    result = run_case(Case("model", tmp_path / "model.ck"), tmp_path / "file" / "folder")
+    assert result.failures == [f"{tmp_path}/file/folder: cannot be made: Not a directory"]
+
+
 def test_failed_rule_shows_the_model(tmp_path: Path) -> None:
     result = run(tmp_path, "passes(remove_dead) ops(Mul: 0)")
     assert result.status == FAILED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test.rule: accepted and refused rules, and the results of ``expr``."""
+"""test.rule: accepted and refused rules, and conditions, which compare as the command ``expr`` does."""
 
 from __future__ import annotations
 

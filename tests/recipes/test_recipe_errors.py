@@ -46,7 +46,7 @@ def test_unchanged_recipe_is_accepted() -> None:
         ('arg: "2"', 'arg: "two"', "expected a number, got 'two'"),
         ('input: "w"', 'input: "v"', "5:43: no operand is named v"),
         ('output: "y" a', 'output: "" a', "expected the name of an operand, got an empty one"),
-        ('output: "y" a', 'output: "y" output: "y" a', "y is the result of an earlier operation"),
+        ('output: "y" a', 'output: "y" output: "y" a', "y is a result twice, here and earlier"),
         ('name: "w"', 'name: "x"', "3:17: x is the name of an earlier operand"),
         ('\ninput: "x"', '\ninput: "w"', "expected an input without a filler, got the constant w"),
         ('\noutput: "y"', '\noutput: "z"', "7:9: no operand is named z"),
@@ -110,10 +110,11 @@ ANY_OPERAND = 'operand { name: "c" type: %s %s filler { %s } }\n'
         ("INT32", "shape { dim: 2 } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got INT32[2]"),
         ("FLOAT32", "shape { } make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32[]"),
         ("FLOAT32", "make_sparse: true", 'tag: "explicit"', "rank 1 or more, got FLOAT32 without a shape"),
+        ("FLOAT32", "shape { dim: 2 } make_sparse: true", 'tag: "base64"', "expected 8 bytes for [2], got 0"),
         ("FLOAT32", "shape { } make_sparse: true sparsity { }", 'tag: "explicit"', "without sparsity"),
     ],
 )  # fmt: skip
-def test_constants_need_a_tag_and_sparse_ones_a_shape(
+def test_constants_need_a_tag_and_sparse_ones_a_shape_and_all_elements(
     dtype: str, shape: str, filler: str, message: str | None
 ) -> None:
     text = RECIPE + ANY_OPERAND % (dtype, shape, filler)

@@ -82,6 +82,16 @@ def test_model_with_all_features_survives_a_round_trip(name: str, tmp_path: Path
     assert found.main.inputs[1].quantization == model.main.inputs[1].quantization
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", ["*", ""])
+def test_unknown_ranks_and_scalars_survive_a_round_trip(shape: str, name: str, tmp_path: Path) -> None:
+    """In a file, a stated ``has_rank`` that is false tells an unknown rank from a scalar."""
+    model = parse_model(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Neg(%x) }}")
+    write_recipe(model, tmp_path / name, "circle")
+    found = load_recipe(tmp_path / name)
+    assert found.main.inputs[0].shape == found.main.outputs[0].shape == model.main.inputs[0].shape
+
+
 def test_recipe_for_the_other_format(tmp_path: Path) -> None:
     text = """graph main(%x: f32[2,8]) -> %y {
       %gamma = const f32[8] uniform(0.5, 1.5)

@@ -72,7 +72,7 @@ def test_gaussian_integers_stay_in_their_range() -> None:
     [
         ("gaussian", ["0"], DType.FLOAT32, "expected a mean and a standard deviation, got 1 argument"),
         ("gaussian", ["0", "1"], DType.BOOL, "gaussian: expected a type of integers or floats, got BOOL"),
-        ("gaussian", ["0", "1"], DType.STRING, "floats or BOOL, got STRING"),
+        ("gaussian", ["0", "1"], DType.STRING, "FLOAT64, got STRING"),
         ("gaussian", ["nan", "1"], DType.INT32, "expected numbers for INT32, got nan"),
         ("constant", [], DType.FLOAT32, "constant: expected an argument"),
         ("explicit", ["300"], DType.UINT8, "UINT8: expected numbers from 0 to 255, got 300"),
@@ -81,7 +81,7 @@ def test_gaussian_integers_stay_in_their_range() -> None:
         ("explicit", ["²"], DType.INT32, "expected a number, got '²'"),
         ("explicit", ["--1"], DType.BOOL, "expected true or false, got '--1'"),
         ("explicit", ["²"], DType.BOOL, "expected true or false, got '²'"),
-        ("explicit", ["1"], DType.MXINT8, "floats or BOOL, got MXINT8"),
+        ("explicit", ["1"], DType.MXINT8, "BOOL, got MXINT8"),
         ("uniform", ["1"], DType.FLOAT32, "no filler is named uniform"),
         ("base64", ["A"], DType.FLOAT32, "expected base64"),
         ("constant", ["0"], DType.FLOAT32, "1099511627776 elements of constant would take"),

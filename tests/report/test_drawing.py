@@ -112,7 +112,7 @@ def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> 
 
 
 def test_many_blocks_are_packed() -> None:
-    """300 blocks and the operator after them are joined in groups of 18, the root of 301 rounded up."""
+    """300 blocks and the operator after them form groups of 18, the square root of 301, rounded up."""
     children = fold(layers_of(300, "")).children
     assert [child.label for child in children[:2] if isinstance(child, Group)] == [
         "block 1 to block 18",

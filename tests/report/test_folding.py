@@ -99,7 +99,7 @@ def test_many_neighbors_are_joined(count: int) -> None:
     if count == MAX_SCOPES:
         assert labels == [f"block {i + 1}" for i in range(count)]
         return
-    size = 7  # the root of 41 and 43, rounded up
+    size = 7  # the square root of 41, or of 43, rounded up
     expected = [(start, min(start + size, count)) for start in range(0, count, size)]
     assert labels == [f"block {a + 1} to block {b}" if b - a > 1 else f"block {b}" for a, b in expected]
     assert [(g.first, g.stop) for g in group.children if isinstance(g, Group)] == [

@@ -225,6 +225,14 @@ def test_models_that_cannot_run_are_still_shown() -> None:
     assert b"CUSTOM" in render(content)
 
 
+def test_without_records_nothing_is_compared() -> None:
+    found = compare_values(circlekit.parse(NET), circlekit.parse(NET), {})
+    assert (found.is_equal, found.verdict) == (
+        None,
+        "not compared: expected at least one record of inputs, got none",
+    )
+
+
 def test_size_of_a_page(model_path: Path) -> None:
     model = circlekit.load(model_path)
     assert len(render(collect(Source(str(model_path), model)))) < 500_000

@@ -172,6 +172,10 @@ def test_an_output_is_not_replaced_by_an_input() -> None:
     _, changes, sentences = run(rewrite("z = Relu(x)", "x"), graph("%z = Relu(%x)"))
     assert changes == 0
     assert sentences == ["%z: is an output of the graph, and %x is an input or an output, too"]
+    _, changes, sentences = run(
+        rewrite("z = Maximum(x, c: const)", "c"), graph("%z = Maximum(%x, [1.0])", "%x: f32[1]")
+    )
+    assert (changes, sentences) == (0, ["%z: is an output of the graph, and %z/rhs is a constant"])
 
 
 def test_a_result_of_another_type_is_refused() -> None:

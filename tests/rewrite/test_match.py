@@ -135,6 +135,21 @@ def test_second_result_of_an_operator_matches() -> None:
     assert len(matches(picture.format("a"), body, "%x: f32[2,4]")) == 0
 
 
+@pytest.mark.parametrize(
+    ("used", "sentence"),
+    [
+        ("b", "%a: has 2 results, the picture has 3"),
+        ("c", "%a: has 2 results, the picture has 3"),
+        ("a", "%b: is another result of Split than a in the picture"),
+    ],
+)
+def test_operators_with_fewer_or_other_results_do_not_match(used: str, sentence: str) -> None:
+    body = "%a, %b = Split(1, %x) {num_splits: 2} %z = Relu(%b)"
+    picture = f"a, b, c = Split(1, x) {{num_splits: any}}\nz = Relu({used})"
+    assert matches(picture, body, "%x: f32[2,4]") == []
+    assert failure(picture, body, "%x: f32[2,4]")[1] == sentence
+
+
 def test_attributes_of_quantized_data_may_be_ignored() -> None:
     body = "%z = FullyConnected(%x, %w) {asymmetric_quantize_inputs: true}"
     model = parse_model(f"graph g(%x: f32[1,4], %w: f32[2,4]) -> %z {{ {body} }}")

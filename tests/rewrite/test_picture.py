@@ -39,6 +39,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
         ("y = Add(a, b", "expected ',', got 'end of text'", 13),
         ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
         ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
+        ("y, z = Relu(x)", "Relu has 1 result, got 2", 4),
         ("w = const f32[2] [1, 2]", "expected an operator, got a constant", 1),
         ("y = Add(a, b) $", "unexpected character '$'", 15),
         ("", "the picture is empty", 1),
@@ -241,6 +242,7 @@ def test_an_operand_after_an_absent_one_prevents_a_match() -> None:
     ],
 )
 def test_number_matches_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
+    """But an integer dtype must have the number: it has 2, but not 0.5."""
     picture = parse_picture(f"y = Mul(x, {literal})", "before")
     kind = constant.split()[1].split("[")[0]
     model = parse_model(f"graph main(%x: {kind}[1]) -> %y {{ %c = {constant} %y = Mul(%x, %c) }}")

@@ -108,7 +108,7 @@ def test_a_long_chain_is_rewritten_in_one_run() -> None:
     [
         ("z = Neg(x)", "z = Relu(x)", 1),
         ("z = Neg(x)", "y = Relu(x)\nz = Abs(y)", 1),
-        ("z = Neg(x)", "x", 0),  # Abs would read the variable, which is later
+        ("z = Neg(x)", "x", 0),  # Abs would read the variable, and Abs may run later than Neg
         ("y = Neg(x)\nz = Abs(y)", "z = Abs(x)", 0),
     ],
 )

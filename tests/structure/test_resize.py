@@ -134,7 +134,10 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
 
 @pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
 def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
-    """The new shape is the first two of 2 * ``repeats`` integers; more than the limit are not computed."""
+    """The model computes a vector of 2 * ``repeats`` integers, and reshapes to its first two.
+
+    A vector of more than MAX_KNOWN_ELEMENTS integers is not computed, so the new shape stays unknown.
+    """
     repeats = MAX_KNOWN_ELEMENTS // 2 + more
     text = f"""
         graph main(%x: f32[2,3]) -> %y {{

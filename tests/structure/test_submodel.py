@@ -280,7 +280,7 @@ def test_an_output_that_is_an_input_of_its_model(
 
 def test_an_output_that_is_a_connected_input_differs_from_one_of_the_same_name() -> None:
     models = [circlekit.parse(text) for text in (PASSES_X_ON, MAKES_X, HEAD)]
-    with pytest.raises(ModelError, match="two models have an output 'x'; rename one of them"):
+    with pytest.raises(ModelError, match="two outputs are named 'x'; rename one of them"):
         circlekit.merge(models, {"x": "out"})
 
 
@@ -297,7 +297,10 @@ def test_what_cannot_be_merged() -> None:
     wide = circlekit.parse(TAIL.replace("[2]", "[3]"))
     with pytest.raises(ShapeError, match="expected equal dtypes, shapes and quantizations"):
         circlekit.merge([head, wide], {"x": "out"})
-    with pytest.raises(ModelError, match="two models have an output 'out'"):
+    quantized = circlekit.parse(TAIL.replace("f32[2]) ->", "f32[2] quant(scale: 0.5)) ->"))
+    with pytest.raises(ShapeError, match=r"got f32\[2\] quant\(scale: 0.5\) and f32\[2\]"):
+        circlekit.merge([head, quantized], {"x": "out"})
+    with pytest.raises(ModelError, match="two outputs are named 'out'"):
         circlekit.merge([head, head])
     with pytest.raises(ModelError, match="no model has an output 'ou'"):
         circlekit.merge([head, tail], {"x": "ou"})

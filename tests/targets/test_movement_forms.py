@@ -85,7 +85,10 @@ def test_slices_become_the_first_form_that_the_target_runs(known: str, expected:
 
 
 def test_reshapes_that_legalization_writes_are_merged_with_others() -> None:
-    """A BATCH_MATMUL of rank 5 becomes one of rank 3 between reshapes; after it is another reshape."""
+    """A BATCH_MATMUL of rank 5 becomes one of rank 3, with a RESHAPE before each operand and one after it.
+
+    The one after it merges with the RESHAPE that follows in the model.
+    """
     model = circlekit.parse(
         """graph main(%x: f32[2,1,3,4,5], %w: f32[2,1,3,5,4]) -> %y {
           %m = BatchMatMul(%x, %w)

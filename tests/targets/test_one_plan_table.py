@@ -82,7 +82,7 @@ def test_what_has_no_memory_is_at_0() -> None:
 
 
 def test_the_memory_of_inputs_is_left_out_but_not_that_of_variables() -> None:
-    """If the memory of inputs is left out, no input has any, also not one that is an output, too."""
+    """Without memory for inputs, no input has any, not even an input that is also an output."""
     graph = circlekit.parse("""
     graph main(%x: f32[2], %z: f32[4]) -> %y, %x {
       %s: f32[2] variable

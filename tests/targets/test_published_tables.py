@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of ONE's interpreter and of TensorFlow Lite for Microcontrollers, which are read from sources.
 
-The oracle for the table of ONE's interpreter (luci) are ONE's own tests: what they run, it must allow.
+The oracles for the table of ONE's interpreter (luci) are ONE's own tests: what they run, it must allow.
 """
 
 from __future__ import annotations

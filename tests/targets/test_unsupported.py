@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import circlekit
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.targets.target import find_target
 from circlekit.targets.target_choice import NO_TARGET, choose_targets
 from circlekit.targets.unsupported import find_unsupported
@@ -81,3 +81,5 @@ def test_targets_are_chosen_by_name_object_or_format() -> None:
     assert not choose_targets(NO_TARGET, "tflite").targets
     with pytest.raises(UnsupportedError, match="no target is named abacus"):
         choose_targets("abacus", "circle")
+    with pytest.raises(ModelError, match="expected the name of a target, got list"):
+        choose_targets([["litert"]], "circle")  # type: ignore[list-item]  # the mistake

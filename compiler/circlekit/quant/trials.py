@@ -39,7 +39,7 @@ PER_TENSOR = "the best estimator of each tensor"
 FEW_NUMBERS = 1000
 """The range of a tensor gets a margin if calibration observed fewer numbers of the tensor than this.
 
-Of a larger tensor, few numbers will be outside of the observed range.
+For a tensor with more numbers, few numbers of later runs will be outside of the observed range.
 """
 
 UNSEEN = 4
@@ -117,6 +117,7 @@ class Trials:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
         Return [] if ``activations`` is None.
+        With PER_TENSOR, the estimators are chosen on all samples, including those of ``quarter``.
         ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.
         """
         if self.activations is None:
@@ -134,7 +135,7 @@ class Trials:
                 chosen[index].update({name: functions[e](statistics[name]) for name, e in names.items()})
         factor = settings.widening
         ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
-        if settings.by_readers:  # this and the margin only change ranges of the main graph
+        if settings.by_readers:  # this and the margin change ranges of the main graph, no others
             ranges[0].update(self._ranges_by_readers(settings, quarter))
         if settings.margin:
             outputs = self._outputs(model)

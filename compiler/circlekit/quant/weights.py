@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError, counted
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
@@ -34,7 +34,7 @@ leaves room for the products.
 ZERO_WEIGHT_BIAS = 2**20
 """The integer that stores the bias of a channel whose weights are all 0.
 
-Such weights are stored as 0 with every scale.  So the scale is chosen for the bias, to give it this integer.
+Such weights are stored as 0, whatever their scale.  So the scale is chosen to give the bias this integer.
 """
 
 BYTES_OF_SCALE = 12
@@ -78,7 +78,7 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the biases that ``op`` has; its rule names them: ``bias``, ``biases``."""
+    """Return the indices of the biases that ``op`` has, which its rule names (``bias``, ``biases``)."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 
@@ -160,8 +160,8 @@ def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
 def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
     """Return the form of the constant ``weights`` in ``scheme``, which has no blocks.
 
-    ``axis``: the axis of the channels; None: the weights get one scale.  In a form that is ``narrow``, the
-    lowest integer of the dtype is not used.
+    ``axis``: the axis of the channels, if the scheme has a scale for each channel; None: the weights get one
+    scale.  In a form that is ``narrow``, the lowest integer of the dtype is not used.
     Raise ModelError for NaN and infinite numbers, if a scale would be too small or too large, and if the
     weights lack the axis.
     """
@@ -253,7 +253,7 @@ def fit_bias(
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
         raise ModelError(
-            f"%{bias.name} has {counted(values.size, 'element')} for {len(weights.scale)} channels"
+            f"%{bias.name}: expected {len(weights.scale)} elements, one for each channel, got {values.size}"
         )
     if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)

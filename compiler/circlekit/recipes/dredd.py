@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one dredd test: run passes on the model of a recipe, check rules, and compare values before and after.
 
-A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files in it:
+A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files there
+(fewer if the test ends early):
 
     NAME.circle or .tflite        the model of the recipe
     NAME.opt.circle or .tflite    the model after the passes
@@ -29,6 +30,7 @@ from circlekit.equivalence.reference_runs import Run, reference_runs, rounding_e
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
+from circlekit.io.file_map import translated
 from circlekit.io.read.load import load
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes
@@ -160,7 +162,8 @@ class _Test:
         ``with_tables``: whether the order of values and the unused values are compared, too.
         """
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with translated(path.parent, "made"):  # turns an OSError into a FileError
+            path.parent.mkdir(parents=True, exist_ok=True)
         data = to_bytes(model)
         write_file(path, [data], durable=False)
         back = load(path)

@@ -6,12 +6,13 @@ Cases come from one of these:
 - ``*.lst`` (``test.lst``): ONE's list, with cases such as ``Add(RECIPE PASS pass1 pass2)`` or
   ``eval(RECIPE pass1 pass2)``, and ``#`` comments; PASS is a keyword; ``eval`` ignores rules;
 - ``*.tsv``: the first line is ``recipe<tab>passes``; each further line is a case, such as
-  ``RECIPE<tab>pass1,pass2``, or begins with ``#``;
-- a folder: each ``test.recipe`` and ``*.ck`` in it, in the order of their paths;
+  ``RECIPE<tab>pass1,pass2``; empty lines and lines that begin with ``#`` are skipped;
+- a folder: the cases of each ``test.recipe`` and ``*.ck`` in it and in its subfolders, sorted by path;
 - a recipe: one case, or one case for each block of rules in it.
 
-In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).  If the
-recipe has several blocks of rules, each block makes a case of its own.
+In a list, RECIPE is the name of the recipe's folder (``RECIPE/test.recipe``) or file (``RECIPE.ck``).  If a
+``.ck`` recipe has blocks of rules, a line makes a case for each block, except with ``eval``.
+ONE's rules (``test.rule`` beside ``test.recipe``) are checked only for the cases of lists.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def cases_of(
     ``with_rules``: whether the cases of a list check the rules of their recipes.
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist.
-    Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A ``.ck`` recipe that
-    is missing or wrong gives a case; ``Case.rules`` raises its error.
+    Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A recipe that is
+    missing or wrong gives one case, which fails when it is run.
     """
     with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)

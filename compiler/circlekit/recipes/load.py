@@ -69,13 +69,13 @@ def decoded(content: memoryview, name: str) -> str:
     """
     if (fmt := identify(content)) is not None:
         advice = "`circlekit dump --text` prints it as a recipe"
-        raise FormatError(f"{name}: expected a recipe, got a {fmt} model; {advice}")
+        raise FormatError(f"{name}: expected a text, got a {fmt} model; {advice}")
     if foreign_file(content) is not None:
         raise FormatError(f"{name}: {unidentified(content)}")
     try:
         return bytes(content).decode()
     except UnicodeDecodeError as error:
-        raise FormatError(f"{name}: expected a model or a text in UTF-8: {error}") from None
+        raise FormatError(f"{name}: is neither a model nor a text in UTF-8: {error}") from None
 
 
 def is_test_recipe(text: str) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file, for ``circle-inspect``, ``circle-tensordump`` and the rules of recipes.
 
-The properties are read from the decoded tables of the file, not from the IR, so other programs see the same.
+The properties are those of the tables in the file, as other programs read them, not those of the IR.
 A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
 the fields that the file has; for others, ``tree.get(field, default)`` gives the default of the schema.
 """
@@ -40,8 +40,9 @@ class ModelFile:
     """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
     The constructor raises FileError if the file cannot be read, and FormatError if it does not begin like a
-    model.  Properties and methods raise FormatError if the rest of the file is damaged; only ``findings``
-    returns the damage instead.
+    model.  Properties and methods raise FormatError if the flatbuffer is damaged; only ``findings`` returns
+    the damage instead.  A wrong index in a valid flatbuffer raises nothing: the result then has
+    ``(invalid: INDEX)`` in place of a name, or no data.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -134,6 +135,7 @@ class ModelFile:
         """Return the bytes of the buffer ``index``; b"" for a wrong index.
 
         The bytes are in the table Buffer, or behind the flatbuffer if the table has an ``offset`` above 1.
+        What would lie beyond the end of the file is missing.
         """
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}

@@ -6,7 +6,8 @@ Model Explorer, a viewer of models, colors operators by these numbers.  The form
 
     {"main": {"name": "MACs", "results": {"0": {"value": 1024}}, "gradient": [...]}}
 
-The keys of ``results`` are the indices of operators in their graph.
+The keys of ``results`` are the indices of operators in their graph.  If graphs have the same name, only the
+last of them has data.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def json_for_script(data: Any) -> str:
 
 
 def visible(item: Any) -> Any:
-    """Return ``item``; in a text, escape unprintable characters (not line breaks), which can hide text.
+    """Return ``item``; if it is a text, with escapes for unprintable characters other than line breaks.
 
     A text of jinja2's class Markup stays as it is: ``render`` gives this class only to the style, the script
     and the JSON of ``json_for_script``.

@@ -76,13 +76,15 @@ class ValueComparison:
 
 
 def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
-    """Compare two models on ``records``; None: on seeded normal, boundary and zero inputs.
+    """Compare two models on ``records``, at least one; None: on seeded normal, boundary and zero inputs.
 
     Layers are compared on the first record, by default the normal inputs.
     A float model and its quantized form are compared as real numbers; the second model gets the inputs of
     the first, quantized where it takes integers.  If a model cannot be run, no error is raised; the verdict
     says why.
     """
+    if records is not None and not records:
+        return ValueComparison("not compared: expected at least one record of inputs, got none")
     try:  # a judge runs the second model after each run of the first, and measures the quantization error
         judge = Judge(before, after, records, with_layers=True) if is_quantized_form(before, after) else None
         progress().begin("running the first model" if judge is None else "running both models")

@@ -30,8 +30,8 @@ class Refusal:
 
     ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
     ``progress``: how much of the picture matched; 0 if the pass does not say.  An operator of the right class
-    counts 2, or 1 if it has too many operands or another custom code.  If only a condition refuses, the
-    progress is 1 higher.
+    counts 2, or 1 if it has too many operands, too few results or another custom code.  If only a condition
+    refuses, the progress is 1 higher.
     ``missing``: the progress that a full match would have in addition.
     ``is_partial``: whether too little of the picture is in the graph for a near miss.
     ``ops``: the operators that matched; () if the pass does not say.

@@ -91,7 +91,8 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     """Parse the texts ``before`` and ``after`` of class ``owner`` and check them against its members.
 
     ``computes_constants``: whether ``after`` may use names that only the method ``constants`` supplies.
-    Raise ParseError for text that is not a picture, RewriteError for pictures that do not fit together.
+    Raise ParseError for text that is not a picture.  Raise RewriteError for a template, and for pictures and
+    members that do not fit together.
     """
     label = f"{owner.__module__}.{owner.__name__}"
     if "$" in before + after:

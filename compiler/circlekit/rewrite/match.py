@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.op import Attribute, Op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Picture
@@ -54,7 +55,8 @@ class Match(NamedTuple):
 class Failure:
     """Why there is no match: the reason (``sentence``) why the attempt with the most progress failed.
 
-    ``progress``: 2 for each operator of the attempt, 1 for an operator with more operands than the picture.
+    ``progress``: 2 for each operator of the attempt, but 1 for an operator that has more operands or fewer
+    results than the picture; 1 more if the whole picture matches and only the rewrite refuses.
     ``is_vague``: whether the attempt may have failed only because the operands of a commutative operator were
     tried in the wrong order.  ``ops``: the operators of the attempt.
     """
@@ -128,6 +130,11 @@ class Matcher:
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
+        if len(op.results) < len(node.results):  # their number may vary, as that of SPLIT
+            if self.explain and op.results:
+                found = f"has {counted(len(op.results), 'result')}, the picture has {len(node.results)}"
+                self.refuse(match, progress + 1, f"%{op.output.name}: {found}")
+            return
         further = range(len(node.operands), len(op.inputs))  # operands for which the picture has no place
         extra = next((index for index in further if op.inputs[index] is not None), None)
         if extra is not None:
@@ -237,11 +244,15 @@ class Matcher:
         else:
             op = value.producer
             at = node.results.index(pattern.name)
-            if op is not None and node.fits(op) and op.results[at] is value:
+            fits = op is not None and node.fits(op)
+            if op is not None and fits and all(result is value for result in op.results[at : at + 1]):
                 yield from self._match_op(node, op, match)
             elif self.explain:
-                sentence = f"%{value.name}: comes from {origin(value)}, expected {node.kind_names()}"
-                self.refuse(match, progress, sentence, is_vague=value.is_const)
+                source = origin(value)
+                found = f"comes from {source}, expected {node.kind_names()}"
+                if fits:
+                    found = f"is another result of {source} than {pattern.name} in the picture"
+                self.refuse(match, progress, f"%{value.name}: {found}", is_vague=value.is_const)
 
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int

@@ -29,7 +29,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
-from circlekit.errors import did_you_mean
+from circlekit.errors import counted, did_you_mean
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
 from circlekit.ir.text.lexer import Source, Token
@@ -199,6 +199,10 @@ class _Reader:
             if kind is not OpaqueOp and (count < minimum or required > maximum):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
                 self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
+            most = len(kind.result_names)
+            if kind is not OpaqueOp and not kind.variadic_results and len(call.results) > most:
+                found = f"{kind.__name__} has {counted(most, 'result')}, got {len(call.results)}"
+                self.source.fail(found, call.results[most])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
         results = tuple(token.text for token in call.results)

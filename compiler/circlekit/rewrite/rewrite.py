@@ -352,7 +352,9 @@ class Rewrite(GraphPass):
         if old.quantization != new.quantization:
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):
-            return f"%{old.name}: is an output of the graph, and %{new.name} is an input or an output, too"
+            kind = "a variable" if new.is_variable else "an input or an output, too"
+            kind = "a constant" if new.is_const else kind
+            return f"%{old.name}: is an output of the graph, and %{new.name} is {kind}"
         graph.replace(old, new)
         self._remove_unused(graph, match)
         return None

@@ -94,7 +94,7 @@ def _ini_lines(part: PartFile) -> list[str]:
 
 
 def read_connection(path: str | Path) -> Connection:
-    """Return the content of a .conn.json file, or of a .conn.ini file if the name has another ending.
+    """Return the content of a connection file: JSON if its name ends with ``.json``, otherwise ini.
 
     Raise FileError if the file cannot be read, FormatError if it is no connection file, and LimitError if
     ``path`` is a pipe with more bytes than the memory limit.
@@ -104,18 +104,17 @@ def read_connection(path: str | Path) -> Connection:
 
 def _from_json(path: str | Path) -> Connection:
     """Read a .conn.json file: an object with ``source`` and a list ``parts``."""
+    expected = "expected a connection file, in which source and each of parts have file, inputs and outputs"
     try:
         tree = parse_json(bytes(map_file(path)))
         parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
-        for part in parts:
-            if not all(isinstance(names, list) for names in (part.inputs, part.outputs)):
-                raise TypeError("expected lists of names as inputs and outputs")
-            if not all(isinstance(name, str) for name in (part.file, *part.inputs, *part.outputs)):
-                raise TypeError("expected texts as file, inputs and outputs")
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(
-            f"{path}: expected a connection file, got {type(error).__name__}: {error}"
-        ) from None
+        are_texts = all(isinstance(name, str) for p in parts for name in (p.file, *p.inputs, *p.outputs))
+    except (TypeError, KeyError):  # other fields, or values of other types
+        are_texts = False
+    except ValueError as error:
+        raise FormatError(f"{path}: {expected}: {error}") from None
+    if not are_texts or not all(isinstance(names, list) for p in parts for names in (p.inputs, p.outputs)):
+        raise FormatError(f"{path}: {expected}")
     return Connection(parts[0], parts[1:])
 
 

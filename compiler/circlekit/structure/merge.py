@@ -9,6 +9,7 @@ from copy import copy
 from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model, postorder
+from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
 
 
@@ -26,11 +27,12 @@ def merge(
     model reads.
     The operators of a model come after those of the models from which it reads.  Values that are neither
     inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
+    The result has the format of the first of ``models``.
 
     Raise ModelError if
 
     - ``models`` is empty, or the models form a cycle,
-    - two models have different outputs of the same name (an input that models share is the same value),
+    - two different outputs have the same name (an input that models share is the same value),
     - ``connect`` names an input or an output that no model has, or
     - ``outputs`` names an unknown value.
 
@@ -78,7 +80,7 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
             if model.main.is_input(value) and links.get(value.name, value.name) == value.name:
                 passed.setdefault(value.name, model)
             elif value.name in computed:
-                raise ModelError(f"two models have an output {value.name!r}; rename one of them")
+                raise ModelError(f"two outputs are named {value.name!r}; rename one of them")
             else:
                 computed[value.name] = model
     providers = {**passed, **computed}
@@ -159,8 +161,10 @@ class _Merger:
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
         ):
+            mine, other = (type_text(v, Names()) for v in (value, source))
             raise ShapeError(
-                f"input {value!r} cannot read {source!r}: expected equal dtypes, shapes and quantizations"
+                f"input %{value.name} and %{source.name} would be one value: "
+                f"expected equal dtypes, shapes and quantizations, got {mine} and {other}"
             )
         return source
 

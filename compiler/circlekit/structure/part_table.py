@@ -48,16 +48,18 @@ class PartTable:
     comply: str = "opcode"
 
     def check(self) -> None:
-        """Raise FormatError if backends or default are missing, or a backend or ``comply`` is unknown.
+        """Raise FormatError if the table is invalid.
 
+        ``backends`` must be a list that is not empty.  It must contain ``default`` and all backends that the
+        tables assign.  ``comply`` must be one of COMPLY.
         Messages about backends are in ONE's words.
         """
         if self.comply not in COMPLY:
             raise FormatError(f"expected comply {' or '.join(COMPLY)}, got {self.comply!r}")
-        if isinstance(self.backends, str):
-            raise FormatError(f"expected a list of backends, got {self.backends!r}")
         if not self.backends:
             raise FormatError("There is no 'backends' information")
+        if isinstance(self.backends, str) or not isinstance(self.backends, Sequence):
+            raise FormatError(f"expected a list of backends, got {self.backends!r}")
         if not self.default:
             raise FormatError("There is no 'default' backend information")
         if self.default not in self.backends:
@@ -81,7 +83,8 @@ def read_part_file(path: str | Path) -> PartTable:
 
     The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
     section [partition].
-    Raise FileError if the file cannot be read, FormatError if it is no part file.
+    Raise FormatError if the file is no part file, and the errors of ``read_ini``.  The names of the backends
+    are examined by ``PartTable.check``.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})
@@ -106,8 +109,9 @@ def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
     Keys keep their case.  They cannot contain ``=`` or begin with ``[``, ``#`` or ``;``.  If a section has a
     key twice, the first item counts.  Lines that begin with ``#`` or ``;`` are comments.  A backslash before
     ``;`` in a key is removed, as in ONE's files.
-    Raise FileError if the file cannot be read, and FormatError if it is not UTF-8 or has any other line than
-    these: an empty line, a comment, a section, ``key=value`` within a section.
+    Raise FileError if the file cannot be read, and LimitError if ``path`` is a pipe with more bytes than the
+    memory limit.  Raise FormatError if the file is not UTF-8, or has a line that is none of these: an empty
+    line, a comment, a section, ``key=value`` within a section.
     """
     try:
         lines = bytes(map_file(path)).decode().splitlines()

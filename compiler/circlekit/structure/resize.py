@@ -40,10 +40,12 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError for a wrong number of shapes or an unknown name.  Raise ShapeError
+    Raise ModelError if ``shapes`` is no collection, for a wrong number of shapes, or for an unknown name.
+    Raise ShapeError
 
     - for anything that is no shape,
     - for an input or a result whose quantization does not fit its new shape,
+    - if operators that call the same graph would give it different shapes,
     - if the operands of an operator do not fit any more; the error says where the operator is.
     """
     wanted = _shapes_by_input(model.main, shapes)

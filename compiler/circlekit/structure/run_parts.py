@@ -29,7 +29,10 @@ def run_parts(
         ready = next((m for m in waiting if all(v.name in values for v in m.main.inputs)), None)
         if ready is None:
             missing = next(v.name for v in waiting[0].main.inputs if v.name not in values)
-            raise ModelError(f"a part reads %{missing}: expected it among the inputs or outputs of parts")
+            raise ModelError(
+                f"a part reads %{missing}: expected it among the inputs,"
+                " or among the outputs of parts that can run before"
+            )
         waiting.remove(ready)
         arrays = Interpreter(ready, kernels).run([values[v.name] for v in ready.main.inputs])
         values.update({v.name: a for v, a in zip(ready.main.outputs, arrays, strict=True)})

@@ -47,6 +47,8 @@ def _checked_ids(ids: object, count: int) -> Iterator[int]:
         raise ModelError(f"expected a list of operator numbers, got {ids!r}")
     for number in ids:
         if not isinstance(number, int | np.integer) or not 0 <= number < count:
+            if not count:
+                raise ModelError(f"the main graph has no operators, got the operator number {number!r}")
             raise ModelError(f"expected operator numbers from 0 to {count - 1}, got {number!r}")
         yield int(number)
 
@@ -72,9 +74,9 @@ def parse_ids(text: str) -> Iterator[int]:
 def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
-    become inputs after the named ones.  ``outputs``: names of values, or one name; if empty, the outputs of
-    the graph.
+    ``inputs``, ``outputs``: names of inputs of the graph or of results of operators, or one name.  If the
+    outputs also depend on other inputs of the graph, these become inputs after the named ones.  If no output
+    is named, the outputs are those of the graph.
     Raise ModelError for an unknown name, and for an input that is not needed to compute ``outputs`` if the
     other named inputs are given.  Also raise the errors of ``submodel``.
     """

@@ -30,9 +30,9 @@ class OperatorCost:
 
 
 def value_bytes(value: Value) -> int:
-    """Return the size of ``value`` in bytes, rounded up; 0 for an unknown rank.
+    """Return the size of ``value`` in bytes, rounded up; an unknown dimension counts as 1.
 
-    An unknown dimension counts as 1.
+    The size is 0 for an unknown rank, and for handles and computed strings.
     """
     if value.data is not None:
         return value.data.nbytes

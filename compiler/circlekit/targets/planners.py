@@ -36,8 +36,8 @@ class Planner:
     ``views``: the operators whose result shares the memory of the first operand.
     ``in_place``: {operator: n}.  The result may overwrite one of the first n operands; that operand must have
     the same size and no other reader.
-    ``best_fit``: a buffer is placed in the smallest gap that is large enough; if false, in the first such
-    gap.
+    ``best_fit``: a buffer is placed in the smallest gap that is large enough, as LiteRT measures gaps; if
+    false, in the first such gap.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
     ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.
     ``early``: the operators whose result is computed before the first run if all operands are constant.

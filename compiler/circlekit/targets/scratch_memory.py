@@ -40,7 +40,8 @@ def litert_scratch(op: Op) -> list[int]:
 def one_scratch(op: Op) -> list[int]:
     """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``; there is at most one.
 
-    Patches have the dtype of the input: ONE plans a hybrid convolution like one of floats.
+    Only a CONV_2D that is not int16 can have one, the matrix of patches.  Patches have the dtype of the
+    input: ONE plans a hybrid convolution like one of floats.
     """
     return _patches(op, op.input.dtype) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
 

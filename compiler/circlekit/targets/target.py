@@ -127,7 +127,7 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
         return _lacking(op.code, title)
     if isinstance(op, OpaqueOp) and op.code in REGISTRY:
         reason = op.extra.get("misfit", "its operands or options are unusual")
-        sentence = f"{title} may not run this {op.code}, which does not fit its declaration: {reason}"
+        sentence = f"{title} perhaps cannot run this {op.code}, which does not fit its declaration: {reason}"
         return _Shortfall(sentence, f"a usual {op.code}")
     forms = entry["forms"]
     if forms == "any":
@@ -156,20 +156,25 @@ def _distance(form: str, other: str) -> int:
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
-@cache
 def find_target(name: str) -> Target:
     """Return the target with this name.
 
-    Raise UnsupportedError, which names similar targets, if there is none.
+    Raise UnsupportedError, which names similar targets, if there is none; ModelError for what is no string.
     """
     check_name("a target", name)
-    path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:
         meant = DEFAULT_TARGETS.get(name, name)  # for a format, suggest its default target
         raise UnsupportedError(
             f"no target is named {name}{did_you_mean(meant, known)}; there are {', '.join(known)}"
         )
+    return _read_target(name)
+
+
+@cache
+def _read_target(name: str) -> Target:
+    """Return the target with this name, which has a table."""
+    path = TABLES / f"{name.replace('-', '_')}.json"
     table = json.loads(path.read_text(encoding="utf-8"))
     base = find_target(table["extends"]).operators if table.get("extends") else {}
     return Target(

@@ -151,7 +151,7 @@ def test_a_model_is_no_recipe(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(bytes(4) + b"TFL3" + bytes(8))
     done = call_command("dredd", str(tmp_path / "net.tflite"))
     assert done.returncode == 1
-    assert "net.tflite: expected a recipe, got a tflite model" in done.stdout
+    assert "net.tflite: expected a text, got a tflite model" in done.stdout
     assert "\n1 test: 0 passed, 1 failed\n" in done.stdout
 
 

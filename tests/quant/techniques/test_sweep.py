@@ -67,7 +67,7 @@ def planned(
 def test_a_sweep_measures_the_error_of_the_quantized_model(
     scheme: str, tolerance: float, operators: dict[str, str]
 ) -> None:
-    """With and without techniques, and with the outputs of the float model given."""
+    """With 0 to 2 techniques; the outputs of the float model are given, or computed by the sweep."""
     data = samples(4)
     for count, held, is_given in ((0, 0, True), (0, 1, False), (1, 1, False), (2, 2, True)):
         model, plan = planned(scheme, data, operators)

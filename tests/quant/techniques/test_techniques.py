@@ -150,6 +150,7 @@ def test_auto_leaves_models_with_state_to_plain_rules() -> None:
 
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4"])
 def test_auto_lowers_the_error_and_gives_the_same_again(scheme: str) -> None:
+    """The plan is made twice for weight_int4 only."""
     test = samples(8, seed=9)
     expected = [ck.run(uneven(), sample)[0] for sample in test]
     errors = []

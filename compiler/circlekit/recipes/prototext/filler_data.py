@@ -2,7 +2,7 @@
 """Read and write the fillers of ``test.recipe``.  A filler defines a constant by a tag and arguments (texts).
 
 - ``constant``: all elements are equal to the first argument.
-- ``explicit``: the arguments are the elements; zeros or empty strings follow if they are too few.
+- ``explicit``: the arguments are the elements; zeros or empty strings stand for missing elements.
 - ``gaussian``: normally distributed numbers; the arguments are mean and standard deviation.  The seed is made
   from the names of graph and operand, so a recipe gives the same bytes on every machine.
 - ``base64``: the argument is the bytes in base64; ONE does not have this tag.
@@ -45,8 +45,9 @@ EMPTY_STRING_BYTES = 64
 MAX_LISTED = 64
 """In a recipe that is written, a constant of at most this many elements is a list of its elements.
 
-A larger constant whose elements are all equal is one element.  Any other data of at most this number of bytes
-is written in base64.  Larger data is written to a file, or in base64 if there is no folder for files.
+A constant of more than 4 elements that are all equal is written as one element instead.
+Other data of at most this many bytes is written in base64, larger data to a file, or in base64 if there is
+no folder for files.
 """
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
@@ -89,7 +90,8 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
-        raise ModelError(f"{tag}: expected a type of integers, floats or BOOL, got {dtype.name}")
+        floats = "FLOAT16, FLOAT32, FLOAT64" + ("" if tag == "gaussian" else ", BOOL")
+        raise ModelError(f"{tag}: expected a type of integers, or one of {floats}, got {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
     # integers without a numpy dtype, as int4, were made as int8: pack several of them into a byte
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
@@ -213,7 +215,7 @@ class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
     ``stem``: the beginning of the names of the files.  ``files``: {name: content}.  ``offsets``: {name:
-    offset of the elements}, which is the size of the file's header.
+    offset of the elements in the file}, which is the size of its header.
     """
 
     def __init__(self, stem: str) -> None:
@@ -236,8 +238,9 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
-    ``resample``: whether to replace a large constant by a gaussian filler with its mean and standard
-    deviation.  A constant of BOOL, of equal elements, or with an element that is not finite is not replaced.
+    ``resample``: whether a gaussian filler with the same mean and standard deviation replaces a constant of
+    more than MAX_LISTED elements.  A constant of BOOL, of equal elements, or with an element that is not
+    finite is not replaced.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)

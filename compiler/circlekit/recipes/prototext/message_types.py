@@ -197,7 +197,10 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "mx_quant", *ALIASES.values()}).union(
     (name for name, tflite, _ in ENUMS["TensorType"][1] if tflite is None),
     *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
-"""Words that ONE's recipes for tflite never have.  A recipe with one is circle, unless it states a format."""
+"""Words that ONE's recipes for tflite never have.
+
+A recipe with such a word is for circle, unless its first line states a format.
+"""
 
 
 EMPTY: Final = "empty_vectors"

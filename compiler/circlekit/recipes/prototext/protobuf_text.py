@@ -104,8 +104,8 @@ class RecipeText:
     def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
         """Raise ParseError with ``message`` at the place of a value in the recipe.
 
-        The value: number ``index`` of the repeated ``field`` of ``tree``, a message of the recipe.  If the
-        message does not have this value, the place is that of the message itself.
+        The value is in ``field`` of ``tree``, a message of the recipe.  If the field repeats, ``index`` says
+        which of its values.  If the message does not have this value, the place is that of the message.
         """
         places: Places = {}
         _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)

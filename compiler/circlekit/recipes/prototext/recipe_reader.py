@@ -17,6 +17,7 @@ import numpy as np
 from circlekit.errors import LimitError, ModelError, counted, did_you_mean
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
+from circlekit.io.write.flatbuffer_encoder import StatedDefault
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import LARGEST_DIMENSION
 from circlekit.ir.text.fillers import seed_of
@@ -246,6 +247,8 @@ class _RecipeReader:
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
+        if "has_rank" in tree:  # a stated false marks an unknown rank, see ``load``
+            tree["has_rank"] = StatedDefault(tree["has_rank"])
         if "shape_signature" in recipe:
             tree["shape_signature"] = signature = recipe["shape_signature"]
             if signature and len(signature) != len(dims or ()):
@@ -320,6 +323,9 @@ class _RecipeReader:
                 actual = f"{dtype.name}{' without a shape' if dims is None else dims}"
                 message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {actual}"
                 self.fail(message, recipe, "make_sparse")
+            if len(data) * 8 != count * dtype.bits:  # base64, of which ``filled`` does not check the size
+                message = f"expected {count * dtype.bits // 8} bytes for {dims}, got {len(data)}"
+                self.fail(f"make_sparse: {message}", recipe, "make_sparse")
             tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(dims))
         return data
 
@@ -347,7 +353,7 @@ class _RecipeReader:
                 tree[field + "s"] = self.find(names or (), indices, recipe, field, optional)
         for number, index in enumerate(tree["outputs"]):
             if index in made:
-                message = f"{recipe['output'][number]} is the result of an earlier operation"
+                message = f"{recipe['output'][number]} is a result twice, here and earlier"
                 self.fail(message, recipe, "output", number)
             made.add(index)
         tree |= _present(recipe, "mutating_variable_inputs", "debug_metadata_index")

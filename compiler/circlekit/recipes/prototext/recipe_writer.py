@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a decoded model file as ``test.recipe``, from which ``recipe_reader`` makes an equal model.
+"""Write a decoded model file as ``test.recipe``.
+
+From this recipe, ``recipe_reader`` makes an equal model, unless constants are resampled.
 
 A model file consists of tables (Tensor, Operator, ...), a recipe of messages (Operand, Operation, ...).  The
 tree of a table or message is a dict {field: value}; in the value of a union, the key "" names the table.  The

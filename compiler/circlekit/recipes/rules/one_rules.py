@@ -5,6 +5,7 @@
 
 The function returns a property of the model file, which is compared with VALUE.  The conditions are those of
 the command ``expr``: = == != < > <= >=.  They compare numbers if both sides are integers, otherwise texts.
+A property that the file does not have, such as the dtype of an unknown tensor, satisfies no condition.
 Anything else of the shell's language (variables, pipes, other commands) is an error.
 """
 

@@ -120,7 +120,7 @@ class Call:
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """Return the rule as it is written, with single spaces in place of line breaks and longer spaces."""
+        """Return the rule as it is written, with one space in place of line breaks and repeated spaces."""
         tokens = self.source.tokens
         start = bisect_left(tokens, self.node.token.at, key=lambda token: token.at)
         depth = 0  # number of open brackets; the rule ends with the bracket that closes its arguments
@@ -140,7 +140,9 @@ class Call:
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
             span = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
             amount = counted(minimum, "argument") if maximum == minimum else f"{span} arguments"
-            self.fail(f"{self.name}: expected {amount}, got {len(arguments)}")
+            # arguments with names are not counted
+            unnamed = " without a name" if self.node.named or maximum == 0 else ""
+            self.fail(f"{self.name}: expected {amount}{unnamed}, got {len(arguments)}")
         return arguments
 
     def only(self) -> Literal:
@@ -199,7 +201,7 @@ class Call:
             condition = literal.name.replace("_", " ") + " "
             number = literal.positional[0] if len(literal.positional) == 1 else literal
         if type(number) is not int or number < 0:
-            self.fail(f"expected an integer, at_most(3) or at_least(1), got {show(literal)}")
+            self.fail(f"expected a number such as 0, at_most(3) or at_least(1), got {show(literal)}")
         return condition, number
 
 

@@ -7,9 +7,9 @@
       value(%y, dtype: f32, shape: [1,4,4,3])
     }
 
-Each block is a test: the passes run on the model, and the rules must hold for the result.  Every test also
-checks that the model is valid before and after the passes.  Its interface and its values must stay the same,
-unless a pass changes them on purpose.
+Each block is a test: the passes run on the model, and the rules must hold for the result.  A test
+with passes also fails if the model is invalid before or after them, or if the interface or the values of the
+model change, unless a pass changes them on purpose.
 
 ``SETTINGS`` and ``CHECKS`` hold all rules by name; docs/guide/recipe-rules.md describes them.
 """
