@@ -266,7 +266,7 @@ class _Typing:
     def _free_quantization(
         self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
-        """Return a quantization of a result, regardless of LiteRT; ``sort``, from 0 to 1, chooses it."""
+        """Return a quantization of a result, which LiteRT may refuse; ``sort``, from 0 to 1, chooses it."""
         zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
         if any(spec.name in FILTERS for spec in self.op.operands):
             return per_tensor(self._sum_scale(value.dtype), zero)

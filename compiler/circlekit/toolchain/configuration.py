@@ -131,7 +131,7 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of a TOML file as ``ini_sections`` does for an INI file."""
+    """Return the sections of a TOML file: {section: {key: text}}; [DEFAULT] is a section like any other."""
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers too long, lists nested too deeply
