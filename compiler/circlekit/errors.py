@@ -124,8 +124,8 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     1. If ``word`` has three letters or more: the names that begin with ``word``.
     2. If there is no such name: of the names that ``difflib`` finds similar (SIMILAR_NAMES), those with the
        smallest edit distance to ``word``, first those with the same first letter.  They have two letters or
-       more.  The distance is at most a third of the length of ``word``, or one.  If word and name have as
-       many underscores, they are also compared part by part, and the same limit holds for each part.
+       more.  The distance is at most a third of the length of ``word``, or one.  If both have equally many
+       underscores, they are also compared part by part, and the same limit holds for each part.
 
     Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
     a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.

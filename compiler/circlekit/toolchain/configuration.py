@@ -139,7 +139,7 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:
         raise DriverError(
-            "ParsingError", f"{path}: expected keys in sections, got {loose[0]} outside of them"
+            "ParsingError", f"{path}: expected only sections, such as [{ONECC}], got {loose[0]}"
         )
     return {
         name: {key: text_of(value, f"{path}: [{name}] {key}") for key, value in table.items()}

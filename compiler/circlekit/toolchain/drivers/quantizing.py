@@ -44,7 +44,7 @@ def _declare() -> list[Option]:
         Option("input_dtype", "dtype of the input model (deprecated: use input_model_dtype)"),
         Option("input_model_dtype", "dtype of the input model: float32 (default); int8 with requantize"),
         Option("quantized_dtype", "uint8 (default) or int16"),
-        Option("granularity", "granularity of weights: layer (default) or channel"),
+        Option("granularity", "granularity of weights: layer (default; for uint8 only) or channel"),
         Option("input_type", "dtype of all inputs, or a list (default: quantized_dtype; with ampq: uint8)"),
         Option("output_type", "dtype of all outputs, or a list (default: quantized_dtype; with ampq: uint8)"),
         Option("min_percentile", "min of a tensor: this percentile of the samples' minima", default="1.0"),
