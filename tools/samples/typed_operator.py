@@ -165,7 +165,7 @@ class _Typing:
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
-        """Return the shape of ``old``.  If there is no ``old``: the shape of a bias; None for other operands."""
+        """Return the shape of ``old``.  If ``old`` is None: the shape of a bias; None for other operands."""
         if old is not None:
             return old.static_shape
         return (self.op.results[0].static_shape[-1],) if spec.name == "bias" else None

@@ -68,7 +68,7 @@ def _declare() -> list[Option]:
         Option("fake_quantize", "make a quantized model float, with rounding operators", kind=switch),
         Option("requantize", "change the dtype of a quantized model: int8 to uint8", kind=switch),
         Option("ampq", "mix uint8 and int16 (circle-mpqsolver)", kind=switch),
-        Option("ampq_qerror_ratio", "allowed error, from 0 (the error of int16) to 1 (the error of uint8)", parse=float),
+        Option("ampq_qerror_ratio", "allowed error: 0 (as int16) to 1 (as uint8); default 0.5", parse=float),
         Option("ampq_algorithm", "bisection or pattern", default="bisection"),
         Option("bisection_type", "auto, i16_front or i16_back", default="auto"),
         Option("ampq_bisection_visq", "bisection_type auto: a file of visq with the errors of tensors"),
