@@ -127,7 +127,9 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
         parser.read_string(text, source=path)
         return {name: dict(parser[name]) for name in parser.sections()}
     except configparser.Error as error:
-        raise DriverError(type(error).__name__, str(error).replace("\n", " ")) from None
+        message = " ".join(str(error).split())
+        message = message if path in message else f"{path}: {message}"
+        raise DriverError(type(error).__name__, message) from None
 
 
 def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
