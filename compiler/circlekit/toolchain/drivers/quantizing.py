@@ -56,7 +56,7 @@ def _declare() -> list[Option]:
         Option("save_min_max", "keep the recorded min and max in the model", kind=switch),
         Option("quant_config", "JSON file with dtype and granularity: defaults, and those of single layers"),
         Option("evaluate_result", "compare the quantized model with the float model", kind=switch),
-        Option("test_data", "samples to evaluate on"),
+        Option("test_data", "samples to evaluate on; without them, seeded random ones"),
         *(Option(f"print_{m}", f"print {m.upper()} of the evaluation", kind=switch) for m in METRICS),
         Option("force_quantparam", "overwrite scale and zero point of tensors", kind=switch),
         Option("tensor_name", "force_quantparam: a tensor to change", kind=Kind.REPEATED),
