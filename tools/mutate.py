@@ -232,7 +232,7 @@ def is_equivalent(mutation: Mutation, known: set[tuple[str, str]]) -> bool:
 
 
 def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool, float]]:
-    """Yield each mutation, whether the tests find it, and the seconds that took; try ``jobs`` at a time.
+    """Yield (mutation, whether the tests find it, the seconds of its test run); try ``jobs`` at a time.
 
     If the tests fail without any mutation, end the program with a message.
     """

@@ -3,9 +3,9 @@
 
     CirclekitError
     ├── FileError          a path that cannot be read or written
-    ├── FormatError        bytes that are not a valid file of their format
+    ├── FormatError        content that is not valid in its format
     ├── ParseError         text that is not a valid model, picture or recipe
-    ├── ModelError         a model that breaks a structural rule
+    ├── ModelError         a model that breaks a rule, or a wrong argument
     │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
     ├── LimitError         work that exceeds a limit of memory or graph calls
     ├── UnsupportedError   something valid that circlekit or the target format lacks
@@ -48,7 +48,7 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Bytes that are not a valid file of their format: a model, or an npy, npz or HDF5 file."""
+    """Content that is not valid in its format: a model file, arrays (npy, npz, HDF5), a JSON or ini file."""
 
 
 class FormatWarning(UserWarning):
@@ -63,7 +63,7 @@ class ParseError(CirclekitError):
 
 
 class ModelError(CirclekitError):
-    """A model that breaks a structural rule."""
+    """A model that breaks a rule, or a wrong argument: of a wrong type, or a name that the model lacks."""
 
 
 class ShapeError(ModelError):
@@ -122,10 +122,10 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     At most ``limit`` of ``names`` are suggested, with "or" between them:
 
     1. If ``word`` has three letters or more: the names that begin with ``word``.
-    2. If there is no such name: the names of two letters or more with the smallest edit distance to ``word``,
-       first those with the same first letter.  The distance is at most a third of the length of ``word``, but
-       one edit is always allowed.  If word and name have equally many underscores, they are also compared
-       part by part: the edits in a part are at most a third of its length, or one.
+    2. If there is no such name: of the names that ``difflib`` finds similar (SIMILAR_NAMES), those with the
+       smallest edit distance to ``word``, first those with the same first letter.  They have two letters or
+       more.  The distance is at most a third of the length of ``word``, or one.  If both have equally many
+       underscores, they are also compared part by part, and the same limit holds for each part.
 
     Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
     a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.
@@ -178,7 +178,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 SIMILAR_NAMES = 9
-"""The edit distance to a word is computed for at most this many names: the most similar by ``difflib``."""
+"""At most this many names are similar: those with the highest ratio of ``difflib``, which is at least 0.6."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer, because the search takes quadratic time."""

@@ -77,10 +77,17 @@ def test_wrong_keys_and_values(text: str, kind: str, message: str) -> None:
         ("a\0", None, "FileNotFoundError", "Not found given configuration file: a\0: embedded null "),
         ("a.cfg", b"[one]\na=\xff\n", "UnicodeDecodeError", "a.cfg: expected text in UTF-8"),
         ("a.cfg", b"a=1\n", "MissingSectionHeaderError", "File contains no section headers."),
+        ("a.cfg", b"[one]\na=%(b)s\n", "InterpolationMissingOptionError", "a.cfg: Bad value substitution"),
         ("a.toml", b"a = \n", "ParsingError", "a.toml: "),
         ("a.toml", b"[one]\na = 1" + b"1" * 5000, "ParsingError", "a.toml: "),
         ("a.toml", b"[one]\na = " + b"[" * 3000 + b"]" * 3000, "ParsingError", "a.toml: "),
-        ("a.toml", b"a = 1\n[one]\n", "ParsingError", "a.toml: expected keys in sections, got a outside"),
+        (
+            "a.toml",
+            b"a = 1\n[one]\n",
+            "ParsingError",
+            "a.toml: expected only sections, such as [onecc], got a",
+        ),
+        ("a.toml", b"[[one]]\n", "ParsingError", "a.toml: expected only sections, such as [onecc], got one"),
         ("a.toml", b"[one]\n[one.b]\n", "ParsingError", "a.toml: [one] b: expected a text, a number"),
     ],
 )

@@ -223,7 +223,9 @@ def test_outputs_are_equal_within_a_tolerance(expected: Array, made: Array, is_e
         restore_interface(model, record)
         assert model.main.outputs[0].shape == expected.shape
     else:
-        with pytest.raises(EquivalenceError, match="at output out: the smallest difference is"):
+        has_shape = sorted(made.shape) == sorted(expected.shape)
+        reason = "the smallest difference is" if has_shape else r"no output has its shape, \[2\]"
+        with pytest.raises(EquivalenceError, match=f"at output out: {reason}"):
             restore_interface(model, record)
 
 

@@ -42,7 +42,7 @@ def _files(work: Path) -> None:
 def test_a_package_has_models_and_configurations(
     words: str, package: str, models: list[str], configs: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for _ in range(2):  # an old package is replaced
+    for _ in range(2):  # the files of an old package are replaced
         assert call(words) == 0
     name, folder = Path(package).name, Path(package).parent
     assert f"model2nnpkg: Generating nnpkg {name} in {folder}\n" in capsys.readouterr().out
@@ -66,6 +66,8 @@ def test_a_package_has_models_and_configurations(
         ("-m a.circle -c none.cfg", "none.cfg does not exist."),
         ("-m a.circle -i none.json", "none.json does not exist."),
         ("-m a.circle plain", "modelfile does not have extension: plain"),
+        ("-m a.circle x/a.circle", "expected different file names, got a.circle and x/a.circle"),
+        ("-m a.circle b.tflite -c a.cfg x/a.cfg", "expected different file names, got a.cfg and x/a.cfg"),
         ("-m a.circle -i a.cfg", "io info file a.cfg is not json file of the expected form."),
         ("-m a.circle -i link.json", "io info file link.json is not json file of the expected form."),
         ("-m a.circle -i number.json", "io info file number.json is not json file of the expected form."),
@@ -79,6 +81,9 @@ def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureF
     links = {"link": {"org-model-io": {"inputs": {}}}, "number": number, "one": one, "two": two}
     for name, content in links.items():
         Path(f"{name}.json").write_text(json.dumps(content))
+    Path("x").mkdir()
+    for name in ("a.circle", "a.cfg"):
+        Path("x", name).write_text("another")
     assert call(words) == 1
     assert capsys.readouterr().err.startswith(f"model2nnpkg: error: {message}")
     assert not Path("a").exists()

@@ -65,7 +65,7 @@ class Runtime(NamedTuple):
     dtypes: frozenset[DType] = frozenset(DType)
     """The dtypes that it has for some tensor; no others are tried."""
     checks_first: bool = False
-    """Whether its own checks are published, so that its table has their constraints; they are tried first."""
+    """Whether its table has the constraints of its published checks: these are tried first, others last."""
     sized_dtypes: frozenset[DType] = frozenset()
     """The dtypes of inputs of unknown shape whose sizes ``run`` can state before the model is prepared."""
 

@@ -139,7 +139,7 @@ def reduced(finding: Finding) -> str:
     with tempfile.TemporaryDirectory() as folder:
         test = reproduces(finding, Path(folder))
         if not test(model):
-            return "# not reproduced by a smaller check"
+            return "# these passes alone do not show it"
         return print_model(reduce_model(model, test, REDUCTION_ATTEMPTS))
 
 

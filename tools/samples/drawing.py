@@ -59,7 +59,7 @@ def sampled_codes(format: str) -> list[str]:
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
     """Return (operator, {operand: elements}), or None if no operator fits; ``number``: of the sample.
 
-    A drawn operator has the elements of its index operands, an operator of a recipe of all integer operands.
+    The dict has the index operands of a drawn operator, and all integer operands of an operator of a recipe.
     """
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):

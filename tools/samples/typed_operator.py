@@ -165,7 +165,7 @@ class _Typing:
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
-        """Return the shape of ``old``; if it is None, that of a bias, or None for another operand."""
+        """Return the shape of ``old``.  If ``old`` is None: the shape of a bias; None for other operands."""
         if old is not None:
             return old.static_shape
         return (self.op.results[0].static_shape[-1],) if spec.name == "bias" else None
@@ -266,7 +266,7 @@ class _Typing:
     def _free_quantization(
         self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
-        """Return a quantization of a result, regardless of LiteRT; ``sort``, from 0 to 1, chooses it."""
+        """Return a quantization of a result, which LiteRT may refuse; ``sort``, from 0 to 1, chooses it."""
         zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
         if any(spec.name in FILTERS for spec in self.op.operands):
             return per_tensor(self._sum_scale(value.dtype), zero)

@@ -49,7 +49,7 @@ class Finding:
     def place(self) -> tuple[str, str]:
         """The names of graph and result.  They stay the same when passes change the index.
 
-        All operators of a graph without results have one place.
+        Operators without results have the same place if they are in the same graph.
         """
         return self.graph, self.result
 

@@ -67,7 +67,8 @@ def check_pass(
     - if LiteRT runs the model, and the result is a TFLite model, LiteRT also runs the result.
 
     If LiteRT does not run a model, for example because LiteRT lacks an operator, only circlekit runs it.
-    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read or has a wrong text.
+    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read or has a wrong text,
+    and RewriteError for an unknown pass.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
     name = (find_pass(tested) if isinstance(tested, str) else tested).name

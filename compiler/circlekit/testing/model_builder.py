@@ -171,8 +171,9 @@ class ModelBuilder:
         """Run ``op`` on the example data, and append it to the graph.  ``op`` may have no results.
 
         ``keep``: whether further operators may use its results.
-        Raise Rejected if ``op`` is invalid, fails or is random, or if a result is empty or too large.  A
-        rejected operator is in no graph, but stays among the users of its operands (see ``remove_rejected``).
+        Raise Rejected if ``op`` is invalid, fails or is random, or if a result is empty, or exceeds
+        MAX_ELEMENTS or MAX_MAGNITUDE.  A rejected operator is in no graph, but stays among the users of its
+        operands (see ``remove_rejected``).
         """
         try:
             # in the result of an opaque operator, the shape [] may stand for an unknown rank
@@ -251,7 +252,7 @@ def example(
     """Return random data for an input with this shape and dtype.
 
     Some floats are points at which activations change their slope, such as 0 and 6.  ``unknown``: the size of
-    unknown dimensions.
+    unknown dimensions; an unknown rank counts as 0.
     """
     size = tuple(unknown if d is None else d for d in shape or ())
     assert dtype.numpy is not None

@@ -35,9 +35,9 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
     """Return (a random model, arrays for its inputs); the same arguments always give the same model.
 
     The model runs with these inputs.
-    ``passes``: if not empty, about half of the ``steps`` insert operators that match, or nearly match, a
-    picture of one of these passes.  The remaining steps insert one random operator each.  A step ends early
-    at an operator for which no operands fit.  Raise Rejected if the model has no possible output.
+    ``passes``: if they have pictures, about half of the ``steps`` insert operators that match, or nearly
+    match, one of these pictures.  The remaining steps insert one random operator each.  A step ends early at
+    an operator for which no operands fit.  Raise Rejected if the model has no possible output.
     """
     builder = ModelBuilder.of_seed(seed)  # has the inputs
     builder.random = np.random.default_rng([seed, 1])  # for the operators

@@ -127,11 +127,13 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
         parser.read_string(text, source=path)
         return {name: dict(parser[name]) for name in parser.sections()}
     except configparser.Error as error:
-        raise DriverError(type(error).__name__, str(error).replace("\n", " ")) from None
+        message = " ".join(str(error).split())
+        message = message if path in message else f"{path}: {message}"
+        raise DriverError(type(error).__name__, message) from None
 
 
 def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of a TOML file as ``ini_sections`` does for an INI file."""
+    """Return the sections of a TOML file: {section: {key: text}}; [DEFAULT] is a section like any other."""
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers too long, lists nested too deeply
@@ -139,7 +141,7 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]
     if loose:
         raise DriverError(
-            "ParsingError", f"{path}: expected keys in sections, got {loose[0]} outside of them"
+            "ParsingError", f"{path}: expected only sections, such as [{ONECC}], got {loose[0]}"
         )
     return {
         name: {key: text_of(value, f"{path}: [{name}] {key}") for key, value in table.items()}

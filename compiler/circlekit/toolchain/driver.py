@@ -150,7 +150,8 @@ class Driver:
         """Return the call for the command line ``words``, with values from a configuration file and defaults.
 
         The environment variables of the configuration file are added to ``session``.  Raise UsageFault or
-        DriverError for wrong options; SystemExit for wrong flags, ``--help`` and ``--version``.
+        DriverError for wrong options or a wrong configuration file.  Raise SystemExit for wrong flags,
+        ``--help`` and ``--version``.
         """
         own, rest = self._split(list(words), session)
         command = vars(own)

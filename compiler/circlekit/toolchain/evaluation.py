@@ -108,8 +108,8 @@ def compare_outputs(
     """Run both models on ``samples``; yield the lines that circle-eval-diff prints.
 
     The outputs of ``first`` are the reference.
-    ``samples``: pairs (inputs of the first model, inputs of the second model), arrays in the order of the
-    graph's inputs.
+    ``samples``: one or more pairs (inputs of the first model, inputs of the second model), arrays in the
+    order of the graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
     raise ModelError for different dtypes, too, and for outputs that are complex numbers or strings.  Raise

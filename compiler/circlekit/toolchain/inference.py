@@ -23,7 +23,7 @@ Run = Callable[[Sequence[Array]], list[Array]]
 def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
     """Do the work of the program RUNTIME-infer; return the lines to print.
 
-    There is one line for each output of each sample.
+    There is one line for each output of each sample; outputs of the same name have one line.
 
     ``runtime``: a key of RUNTIMES.
     ``words``: the arguments MODEL [--inputs DATA] [--output FILE.npz].  Without DATA there is one seeded
@@ -31,7 +31,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
     from 0, and the name of the output.
     ``load``: reads a model from the file at a path.
     Raise SystemExit (of argparse) for wrong ``words``, UnsupportedError if the runtime is not installed, and
-    the errors of loading, of samples and of the runtime.
+    the errors of loading, of samples, of the runtime and of writing.
     """
     from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
     from circlekit.quant.calibration.samples import checked_samples  # imports the passes, too

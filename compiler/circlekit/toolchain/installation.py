@@ -67,15 +67,14 @@ class Installation:
             if point.name == name:
                 main: Callable[[list[str]], int | None] = point.load()
                 return main
-        raise DriverError(
-            "FileNotFoundError",
-            f"{name} not found: expected it in {self.bin}, below {self.root / 'backends'} or on the PATH",
-        )
+        places = f"in {self.bin}, below {self.root / 'backends'}, on the PATH, or as an entry point"
+        expected = "an executable file" if has_slash else f"it {places}"
+        raise DriverError("FileNotFoundError", f"{name} not found: expected {expected}")
 
     def backends(self, suffix: str) -> list[str]:
-        """Return the names that end with ``suffix``, of programs (without the PATH) and of entry points.
+        """Return the names of the programs and entry points that end with ``suffix``, for help pages.
 
-        Help pages list them.
+        Programs on the PATH are left out.
         """
         points = [p.name for p in metadata.entry_points(group=ENTRY_POINTS) if p.name.endswith(suffix)]
         return sorted({*self.programs(f"*{suffix}"), *points})
@@ -101,7 +100,8 @@ class Installation:
     def group(self, name: str) -> dict[str, str]:
         """Return {key: text} of the optimization group ``name``.
 
-        Raise DriverError if there is no such group, or if [one-optimize] is not its only section.
+        Raise DriverError if there is no such group, or if its file is damaged or has another section than
+        [one-optimize].
         """
         groups = self.groups()
         if name not in groups:

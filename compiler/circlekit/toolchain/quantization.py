@@ -136,7 +136,10 @@ def _keep(values: Values, session: Session, model: Model, path: str) -> None:
 
 
 def _settings(values: Values) -> Settings:
-    """Return the settings of ONE's quantizer for the options; raise UnsupportedError for wrong values."""
+    """Return the settings of ONE's quantizer for the options.
+
+    Raise UnsupportedError for wrong values, and the errors of ``read_layers``.
+    """
     check_source(_source_dtype(values), "float32")
     ports = {side: values.get(f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(str(text), side) for side, text in ports.items()}

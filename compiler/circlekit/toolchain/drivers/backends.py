@@ -59,7 +59,8 @@ def plan(
     1. ``backend_words``, the words of the command line that are for the backend.  If there is a configuration
        file, they count only if the command line also names the backend.
     2. The schema file (see ``command_schema``) of the target's backend.  It names the program, and turns the
-       keys of the section into arguments.  If the section has a key ``command``, this key gives them instead.
+       keys of the section into arguments.  If the section has a key ``command``, the schema file is not used:
+       the program ``BACKEND-suffix`` of the target's backend gets the words of this key.
     3. The section.  If it has a key ``backends``, a list, the arguments of each backend are in the key with
        the name of the backend; all of them run unless the command line chooses one.  Without this key, the
        arguments are in the key ``command``.

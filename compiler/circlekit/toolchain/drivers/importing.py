@@ -157,7 +157,7 @@ _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
     "unroll_lstm": "unroll LSTM operators",
     "keep_io_order": "has no effect: inputs and outputs always have the order of the ONNX model",
-    "dynamic_batch_to_single_batch": "make unknown first dimensions of inputs 1",
+    "dynamic_batch_to_single_batch": "make unknown first dimensions of inputs and outputs 1",
 }
 
 

@@ -47,6 +47,11 @@ def pack(
     for path in models:
         if not path.suffix:
             raise DriverError("error", f"modelfile does not have extension: {path}")
+    for paths in (models, configs):  # files of one name would replace each other in the package
+        for path in paths:
+            other = next(found for found in paths if found.name == path.name)
+            if other != path:
+                raise DriverError("error", f"expected different file names, got {other} and {path}")
     manifest: dict[str, Any] = {
         **FORMAT_VERSION,
         "configs": [path.name for path in configs] or [""],

@@ -17,7 +17,7 @@ from circlekit.toolchain.option import StepFailed
 from circlekit.toolchain.session import Session
 
 MISSING = 3
-"""The exit code of a script whose converter is not installed."""
+"""The exit code of a script whose converter, or a package that it needs, is not installed."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Importer:
 
         The script runs in this Python if the package is installed here.  Otherwise it runs in the virtual
         environment of the installation (``Installation.venv_python``) or, without one, in this Python.  If
-        the package is missing there, print how to install it.
+        the package, or one that it needs, is missing there, print how to install it.
         ``program``, ``shown``: ONE's program for this work and its arguments, for the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
@@ -46,7 +46,8 @@ class Importer:
         code = session.run([str(python), str(Path(__file__).with_name(self.script)), *words], is_listed=False)
         if code == MISSING:
             session.report(
-                f"ERROR: {self.package} is not installed in {python}: pip install 'circlekit[{self.extra}]'",
+                f"ERROR: {self.package}, or a package that it needs, is not installed in {python}: "
+                f"pip install 'circlekit[{self.extra}]'",
                 program,
             )
         if code == MISSING or code < 0:  # less than 0: a signal ended the process

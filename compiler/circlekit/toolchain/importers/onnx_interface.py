@@ -161,7 +161,7 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
     Raise EquivalenceError if no output has the values.
     """
     limit = TOLERANCE * max(largest_magnitude(expected), 1e-6)  # above 0 for an output of zeros
-    nearest = float("inf")
+    nearest: float | None = None
     # all outputs are tried with unchanged axes before any with permuted axes
     for axes, (value, array) in itertools.product(_permutations(expected.ndim), found):
         permuted = np.transpose(array, axes) if array.ndim == len(axes) else array
@@ -169,12 +169,14 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
             continue
         worst = worst_difference(expected.astype(np.float64), permuted.astype(np.float64), limit)
         difference = 0.0 if worst is None else worst.absolute
-        nearest = min(nearest, difference)
+        nearest = difference if nearest is None else min(nearest, difference)
         if difference <= limit:
             return value if axes == tuple(range(len(axes))) else _transposed(model, value, axes)
+    reason = f"no output has its shape, {list(expected.shape)}"
+    if nearest is not None:
+        reason = f"the smallest difference is {nearest:g}, {limit:g} is allowed"
     raise EquivalenceError(
-        f"onnx2tf made a model with other values than the ONNX model at output {name}: "
-        f"the smallest difference is {nearest:g}, {limit:g} is allowed"
+        f"onnx2tf made a model with other values than the ONNX model at output {name}: {reason}"
     )
 
 

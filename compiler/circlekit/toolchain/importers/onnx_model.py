@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 MISSING = 3
-"""The exit code if onnx2tf is not installed."""
+"""The exit code if onnx2tf, onnx, onnxruntime or numpy is not installed."""
 
 
 def main() -> int:
