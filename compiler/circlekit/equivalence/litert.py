@@ -57,7 +57,7 @@ def why_not_compared(wanted: bool) -> str:
 def tflite_of(model: Model) -> bytes:
     """Return the bytes of ``model``, legalized, as a TFLite file.
 
-    Raise UnsupportedError if TFLite cannot express the model, FileError if its input file was changed.
+    Raise the errors of ``to_bytes``, such as UnsupportedError if TFLite cannot express the model.
     """
     return to_bytes(legalize(model, "tflite"), "tflite")
 
@@ -65,7 +65,8 @@ def tflite_of(model: Model) -> bytes:
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of ``model`` in LiteRT, run with the kernel set that our interpreter chooses for it.
 
-    Raise the errors of ``tflite_of`` and ``run_litert``, and UnsupportedError if results are undefined.
+    Raise UnsupportedError if ``undefined`` finds undefined results, and the errors of ``undefined``,
+    ``tflite_of`` and ``run_litert``.
     """
     reason = undefined(model)
     if reason is not None:

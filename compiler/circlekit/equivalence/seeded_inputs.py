@@ -6,9 +6,8 @@ They are the same on every machine.  Other inputs matter only for boundary sets:
 number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  Because no property of an operator survives every rewrite,
-operators cannot have different seeds that stay the same.  So all random operators without a seed get one seed
-here.
+name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
+rewrite either.  So here all random operators without a seed get the same seed.
 """
 
 from __future__ import annotations

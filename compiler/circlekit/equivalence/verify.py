@@ -32,8 +32,11 @@ from circlekit.passes.engine.registry import find_pass
 def watch(verifier: Verifier, model: Model, name: str) -> None:
     """Verify ``model`` after the pass ``name``; raise EquivalenceError if it does not run.
 
-    If the pass is meant to change values or the interface, ``model`` becomes the new reference.  Raise
-    EquivalenceError also if outputs or interface differ and the pass is not meant to change them.
+    What else is compared depends on what the pass changes on purpose:
+
+    - The interface: nothing; ``model`` becomes the new reference.
+    - Values: raise EquivalenceError if the interface differs; ``model`` becomes the new reference.
+    - Neither: raise EquivalenceError if outputs or the interface differ.
     """
     pass_class = find_pass(name)
     if pass_class.changes_interface:

@@ -82,10 +82,11 @@ def compute(
     operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
     limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
-    # other operators may read the arrays, too
+    # read-only, because other operators may read the same arrays
     operands = [None if a is None else read_only(a) for a in operands]
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
+        arrays = [np.asarray(result) for result in results if result is not None]
     except CirclekitError:
         raise
     except MemoryError as error:
@@ -97,7 +98,6 @@ def compute(
     for value, result in zip(op.results, results, strict=True):
         if result is None:
             raise ModelError(f"result %{value.name}: expected an array from the kernel, got None")
-    arrays = [np.asarray(result) for result in results]
     for value, array in zip(op.results, arrays, strict=True):
         check_type(value, array, "result")
     return arrays

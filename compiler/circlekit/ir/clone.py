@@ -52,8 +52,8 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 def copy_op(op: Op, operands: Sequence[Value | None] = (), results: Sequence[Value] = ()) -> Op:
     """Return a copy of ``op``, in no graph.
 
-    ``operands``: by default, the copy uses the operands of ``op``.  ``results``: by default, the copy has
-    copies of the results of ``op`` without names.
+    ``operands``: by default, the copy uses the operands of ``op``.  ``results``: by default, the results of
+    the copy are nameless copies of the results of ``op``.
     """
     operands = operands or op.inputs
     cloner = _Cloner()

@@ -304,8 +304,8 @@ class Graph:
         self.extra: dict[str, Any] = {}
         self._inputs = _listed("inputs", inputs)
         self._outputs = _listed("outputs", outputs)
-        self._input_ids = {id(v) for v in inputs}
-        self._output_ids = {id(v) for v in outputs}
+        self._input_ids = {id(v) for v in self._inputs}
+        self._output_ids = {id(v) for v in self._outputs}
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
@@ -320,8 +320,8 @@ class Graph:
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
         self._inputs = _listed("inputs", values)
-        self._input_ids = {id(v) for v in values}
-        self._use_names(values)
+        self._input_ids = {id(v) for v in self._inputs}
+        self._use_names(self._inputs)
         self.epoch += 1
 
     @property
@@ -331,7 +331,7 @@ class Graph:
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
         self._outputs = _listed("outputs", values)
-        self._output_ids = {id(v) for v in values}
+        self._output_ids = {id(v) for v in self._outputs}
         self.epoch += 1
 
     def is_input(self, value: Value) -> bool:

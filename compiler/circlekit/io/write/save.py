@@ -75,7 +75,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
-    """Raise FileError if ``path`` has an extension of no format.  ``hint``: the end of the message."""
+    """Raise FileError for an extension that belongs to no format.  ``hint``: the end of the message."""
     suffix = Path(path).suffix
     if suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
@@ -117,10 +117,10 @@ class Saver:
     were added; until then a ``Key`` stands for a buffer.
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
-    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  Those that lack it in the
-    input file get it only if ``must_mark`` is true.
-    ``must_mark``: whether no tensor would have a true ``has_rank`` otherwise, although a rank is unknown.
-    Readers would then take the unknown rank for 0.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  If the input file marks known
+    ranks, a tensor that it leaves unmarked gets the field only if ``must_mark`` is true.
+    ``must_mark``: whether a rank is unknown, but no tensor would have a true ``has_rank``.  Readers would
+    then take the unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
