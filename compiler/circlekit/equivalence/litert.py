@@ -20,7 +20,7 @@ import numpy as np
 from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
-from circlekit.errors import EquivalenceError, UnsupportedError
+from circlekit.errors import EquivalenceError, UnsupportedError, counted
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -130,6 +130,8 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
     needs_allocation = True
     for inputs in steps:
         details = interpreter.get_input_details()
+        if len(inputs) != len(details):
+            raise ValueError(f"expected {counted(len(details), 'input')}, got {len(inputs)}")
         for detail, array in zip(details, inputs, strict=True):
             if tuple(detail["shape"]) != array.shape:
                 interpreter.resize_tensor_input(detail["index"], array.shape)

@@ -54,7 +54,7 @@ def unregister_custom(name: str) -> None:
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
+    """Return the results of ``op`` for ``operands``: an array for each operand, None for an absent one.
 
     A result may share memory with an operand; it is then read-only.
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
@@ -66,7 +66,8 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     - LimitError if the results would exceed the memory limit, or memory runs out.
 
     If a registered kernel raises ValueError, IndexError or ArithmeticError, this becomes ModelError, and
-    MemoryError becomes LimitError.  Any other exception, such as TypeError, passes unchanged.
+    MemoryError becomes LimitError.  Any other exception of such a kernel, for example TypeError, passes
+    unchanged.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes

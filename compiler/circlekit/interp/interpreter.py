@@ -108,7 +108,7 @@ class Interpreter:
         - ShapeError, a ModelError, if the inputs do not match the graph, or if operands or results of an
           operator do not have the types that its shape rule or the model requires;
         - UnsupportedError if an operator has no kernel;
-        - LimitError if a limit of memory or of graph calls is exceeded.
+        - LimitError if a limit of memory or of graph calls is exceeded, or memory runs out.
         """
         functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
         for name, function in functions.items():

@@ -173,18 +173,32 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible."""
+        """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible.
+
+        Raise ModelError if ``data`` are no bytes.
+        """
+        try:
+            content = memoryview(data)
+        except TypeError:
+            name, got = self.model.metadata[number][0], type(data).__name__
+            raise ModelError(f"metadata {name!r}: expected bytes, got {got}") from None
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
-        if index and memoryview(data) == (b"" if stored is None else stored.data):
+        if index and content == (b"" if stored is None else stored.data):
             return self.buffers.keep(index)
         return self.buffers.add(ConstantBytes(data))
 
     def signatures(self) -> list[Tree]:
-        """Return the tables SignatureDef.  The trees of all graphs must be made before."""
+        """Return the tables SignatureDef.  The trees of all graphs must be made before.
+
+        Raise ModelError for a signature of a graph that is not in the model.
+        """
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
         out = []
         for signature in self.model.signatures:
+            if id(signature.graph) not in numbers:
+                place = f"the graph {signature.graph.name}, which is not in the model"
+                raise ModelError(f"signature {signature.key!r} is one of {place}")
             indices = self.indices[id(signature.graph)]
             tree: Tree = {"signature_key": signature.key, "subgraph_index": numbers[id(signature.graph)]}
             for side, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
