@@ -488,7 +488,8 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
-        A name that was returned once is not returned again.
+        A name that was returned once is not returned again.  A name that is assigned to ``Value.name`` of a
+        value in the graph after the first call is not seen.
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
