@@ -61,8 +61,9 @@ class Verifier:
     """Runs a reference model once, and compares other models with it.
 
     Arguments:
-    ``records``: {label: inputs of the main graph}, each as arrays in graph order or by name.  By default, the
-    seeded sets of ``reference_runs`` are used, for the main graph and each other graph that a signature names.
+    ``records``: {label: inputs of the main graph}, each as arrays in graph order or by name.  By default,
+    these are the seeded sets of ``reference_runs``, for the main graph and each other graph that a signature
+    names.
     ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
     set of the whole model.
     ``pair``: runs a second model on the same inputs, right after each run of the reference.
