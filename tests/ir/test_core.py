@@ -301,6 +301,13 @@ def test_mistakes_of_a_graph() -> None:
         graph.outputs = x
     with pytest.raises(ModelError, match="expected a list of inputs, got the value %x"):
         Graph("g", x)
+    names: Any = ["y"]
+    with pytest.raises(ModelError, match="expected a list of outputs, got a list with a str"):
+        graph.outputs = names
+    with pytest.raises(ModelError, match="operand 0 of Neg: expected a Value, got list"):
+        graph.ops[0].set_input(0, names)
+    assert graph.ops[0].inputs == [x]
+    assert graph.ops[0] in graph.inputs[0].users
     single: Any = graph
     with pytest.raises(ModelError, match="expected a list of graphs, got <Graph main"):
         Model(single)

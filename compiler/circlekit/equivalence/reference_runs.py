@@ -122,7 +122,7 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRun
 
 
 def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
-    """Return [a run on normal inputs whose unknown dimensions are 1]; [] if ``normal`` is that run already.
+    """Return a list of one run, on normal inputs with unknown dimensions of 1; [] if ``normal`` is this run.
 
     A rewrite may be wrong only for the size 1, because such a dimension broadcasts.
     """

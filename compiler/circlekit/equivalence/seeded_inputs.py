@@ -88,8 +88,8 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index, see ``_range``.  Boundary and zero sets contain the zero
-    point, clipped to that range.
+    ``bound``: the size that the integers index; ``_range`` makes a range of it.  For integers, boundary and
+    zero sets contain the zero point, clipped to this range.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")

@@ -149,7 +149,7 @@ class _Cloner:
             new.inputs = self.copies(graph.inputs)
             self.append(graph, new)
             new.outputs = self.copies(graph.outputs)
-            new.epoch = graph.epoch  # a caller compares the two to see whether the copy was changed later
+            new.epoch = graph.epoch  # equal epochs tell a caller that the copy was not changed since
         for graph in graphs:
             self.edges(graph.values())
             self.graphs[id(graph)].extra = self._tree(graph.extra)

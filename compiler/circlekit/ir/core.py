@@ -162,12 +162,14 @@ class Op(Declaration):
                 raise ModelError(f"{type(self).__name__}: {fault}")
             self.attribute_values[name] = comparable(content)
         for index, operand in enumerate(operands):
-            if operand is not None and not isinstance(operand, Value):
-                hint = "Value.constant(name, array) wraps an array"
-                raise ModelError(
-                    f"operand {index} of {type(self).__name__}: expected a Value, "
-                    f"got {type(operand).__name__}; {hint}"
-                )
+            self._expect_operand(index, operand)
+
+    def _expect_operand(self, index: int, operand: object) -> None:
+        """Raise ModelError if ``operand`` is neither a Value nor None."""
+        if operand is not None and not isinstance(operand, Value):
+            found = f"expected a Value, got {type(operand).__name__}"
+            hint = "Value.constant(name, array) wraps an array"
+            raise ModelError(f"operand {index} of {type(self).__name__}: {found}; {hint}")
 
     if not TYPE_CHECKING:  # type checkers know the attributes from the class
 
@@ -183,10 +185,11 @@ class Op(Declaration):
     def set_input(self, index: int, value: Value | None) -> None:
         """Use ``value`` as operand ``index``; fill operands that are missing before it with None.
 
-        Raise ModelError if ``index`` is negative.
+        Raise ModelError if ``index`` is negative, or ``value`` is neither a Value nor None.
         """
         if index < 0:
             raise ModelError(f"{type(self).__name__}: expected an operand index of at least 0, got {index}")
+        self._expect_operand(index, value)
         while index >= len(self.inputs):
             self.inputs.append(None)
         old = self.inputs[index]
@@ -523,7 +526,7 @@ class Graph:
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Return the inputs or outputs of a graph as a tuple; raise ModelError for another type.
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are no list of values.
 
     ``side``: "inputs" or "outputs", for the message.
     """
@@ -531,7 +534,11 @@ def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
         raise ModelError(f"expected a list of {side}, got the value {values!r}")
     if not isinstance(values, Iterable):
         raise ModelError(f"expected a list of {side}, got {type(values).__name__}")
-    return tuple(values)
+    listed = tuple(values)
+    for value in listed:
+        if not isinstance(value, Value):
+            raise ModelError(f"expected a list of {side}, got a list with a {type(value).__name__}")
+    return listed
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]
