@@ -105,8 +105,8 @@ class Interpreter:
 
         - ModelError if there is no such graph, if ``inputs`` or a function has a wrong type, if a kernel
           rejects its operands (such as an index out of range), or if this interpreter is running already;
-        - ShapeError, a ModelError, if the inputs do not match the graph, or if operands or results of an
-          operator do not have the types that its shape rule or the model requires;
+        - ShapeError, which is a ModelError, if the inputs do not match the graph, the shape rule of an
+          operator rejects its operands, or a result does not have the type that the model declares;
         - UnsupportedError if an operator has no kernel;
         - LimitError if a limit of memory or of graph calls is exceeded, or memory runs out.
         """

@@ -39,7 +39,7 @@ MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
 """If a file would have this many bytes or more, its constants are external data, behind the flatbuffer."""
 
 SHORT_BYTES = 32
-"""Any number of fields may share a vector of numbers that takes at most this many bytes, with its length.
+"""Any number of fields may share a vector of numbers if it takes at most this many bytes, length included.
 
 Longer vectors, such as zero points, are shared too, but the bytes saved in this way never exceed the bytes
 written so far.  The reason: some readers, such as ours, count the bytes of a vector once for every reference

@@ -198,7 +198,7 @@ class Saver:
         for signature in self.model.signatures:
             if id(signature.graph) not in numbers:
                 place = f"the graph {signature.graph.name}, which is not in the model"
-                raise ModelError(f"signature {signature.key!r} is one of {place}")
+                raise ModelError(f"signature {signature.key!r} belongs to {place}")
             indices = self.indices[id(signature.graph)]
             tree: Tree = {"signature_key": signature.key, "subgraph_index": numbers[id(signature.graph)]}
             for side, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
