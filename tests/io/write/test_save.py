@@ -167,7 +167,9 @@ def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused
     text = 'signature "s" @main (x: %x) -> (y: %y) graph main(%x: f32[2]) -> %y { %y = Neg(%x) }'
     model = parse_model(text)
     model.signatures[0].graph = parse_model(text).main
-    with pytest.raises(ModelError, match="signature 's' belongs to the graph main, which is not in the model"):
+    with pytest.raises(
+        ModelError, match="signature 's' belongs to the graph main, which is not in the model"
+    ):
         to_bytes(model)
     model.signatures.clear()
     model.metadata = [("note", "text")]  # type: ignore[list-item]  # no bytes
