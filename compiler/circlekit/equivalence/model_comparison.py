@@ -42,8 +42,8 @@ class Comparison:
     def verdict(self) -> str:
         """A text about the output ``worst``, such as ``equal within 0.25, allowed 1``.
 
-        ``different`` if the models differ, ``exactly equal`` if the difference is 0, and ``equal`` if there is
-        no output ``worst``, or it has no elements.
+        ``different`` if the models differ, ``exactly equal`` if the difference is 0, and ``equal`` if there
+        is no output ``worst``, or it has no elements.
         """
         if not self.equal:
             return "different"
