@@ -295,8 +295,8 @@ class Graph:
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
     that grows with every change of inputs, outputs or operators.  A change of a value's fields, such as its
-    shape, does not increase it; the code that makes such a change must do this.  ``Snapshot.restore`` brings
-    an earlier number back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``:
+    shape, does not increase it; the code that makes such a change must increase it.  ``Snapshot.restore``
+    brings an earlier number back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``:
     fields of the schema's SubGraph that the IR does not interpret.
     """
 
@@ -313,7 +313,7 @@ class Graph:
         self._last: Op | None = None
         self._count = 0
         self._listed: tuple[Op, ...] | None = None  # the result of ``ops``, until the operators change
-        self._kinds: frozenset[type[Op]] | None = None  # the same for ``kinds``
+        self._kinds: frozenset[type[Op]] | None = None  # the result of ``kinds``, likewise
         self._names: dict[str, int] | None = None  # names in use, with the last number that was appended
 
     @property
