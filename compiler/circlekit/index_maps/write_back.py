@@ -258,8 +258,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     start, steps = found
     ranges = []
     for axis, first in enumerate(start):
-        # the digits along this axis must together take evenly spaced indices.  The loop goes from the smallest
-        # step on; the digits so far take ``count`` indices at the distance ``step``
+        # the digits along this axis must together take evenly spaced indices.  The loop begins with the
+        # smallest step; the digits so far take ``count`` indices at the distance ``step``
         count, step = 1, 1
         for _, extent, distance in sorted((s for s in steps if s.axis == axis), key=lambda s: abs(s.step)):
             if count > 1 and distance != step * count:
