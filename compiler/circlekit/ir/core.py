@@ -296,8 +296,8 @@ class Graph:
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
     that grows with every change of inputs, outputs or operators.  A change of a value's fields, such as its
     shape, does not increase it; the code that makes such a change must increase it.  ``Snapshot.restore``
-    brings an earlier number back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``:
-    fields of the schema's SubGraph that the IR does not interpret.
+    brings an earlier number back.  ``table``: all values that the file lists, in its order, used or not.
+    ``extra``: fields of the schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
