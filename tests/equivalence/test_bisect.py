@@ -95,7 +95,7 @@ class DoublesOnPurpose(Pass):
 
 
 class DoublesIfAsked(Pass):
-    """Doubles the weights if a setting, or the context, says so."""
+    """Doubles the weights if the setting ``double`` or ``context.exact`` is true."""
 
     def run(self, model: Model, context: Context) -> int:
         if model.extra.pop("was_asked", None) or not (context.settings.get("double") or context.exact):

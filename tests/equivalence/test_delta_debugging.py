@@ -59,7 +59,7 @@ def test_no_choices_are_made_when_the_tries_are_used_up(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(delta_debugging, "_choices", choices)
     reduce_model(parse_model(CHAIN), lambda model: False, tries=4)
-    assert made == [2, 4], "1 test for ``bare``, 2 of choices, and 1 of the 2 that follow"
+    assert made == [2, 4], "the tries: ``bare``, the two choices of 2 parts, the first choice of 4 parts"
 
 
 def test_every_candidate_is_valid_and_the_result_is_minimal() -> None:

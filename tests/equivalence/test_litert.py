@@ -93,6 +93,8 @@ def test_models_that_litert_refuses_are_errors() -> None:
         run_litert(tflite_of(custom), [np.zeros(1, np.float32)])
     with pytest.raises(EquivalenceError, match="LiteRT does not accept the model"):
         run_litert(b"TFL3" * 4, [])
+    with pytest.raises(EquivalenceError, match="does not accept the model: expected 1 input, got 0"):
+        run_litert(tflite_of(RELU), [])
 
 
 @needs_litert

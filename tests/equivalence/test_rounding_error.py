@@ -102,7 +102,7 @@ def test_what_is_excused(reference: list[float], moved: list[float], expected: f
 
 
 def cancelling(second: str) -> Model:
-    """A matrix product minus ``second``; zero if that is the same product."""
+    """Return a model of a matrix product %a minus %b; ``second`` is the text that computes %b."""
     return parse_model(f"""graph main(%x: f32[3,64]) -> %y {{
       %w = const f32[8,64] gaussian(0, 0.1)
       %a = FullyConnected(%x, %w)

@@ -7,7 +7,7 @@ from circlekit.ir.resources.progress import Progress
 
 
 class Work(Progress):
-    """``left``: the announced runs that are not done.  ``total``: the runs announced by ``expect``."""
+    """``left``: the announced work that is not done.  ``total``: the work announced by ``expect``."""
 
     left = total = 0
 

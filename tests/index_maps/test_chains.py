@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movements in a graph: from which values a result can be computed, and what would be dead."""
+"""Chains of data movements: the values from which a result can be computed; the operators that then die."""
 
 from __future__ import annotations
 

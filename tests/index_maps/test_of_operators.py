@@ -79,9 +79,9 @@ def test_the_maps_copy_what_the_kernel_copies(call: str) -> None:
 
 
 def changed(call: str) -> Iterator[tuple[str, Op]]:
-    """Yield what differs, and the operator with one value of another type, which is no known copy.
+    """Yield pairs: what is changed, and the operator with this change, which makes it no movement.
 
-    For ``channels`` (a scale for each) and ``empty``, all values get the other type.
+    One value gets another type.  For ``channels`` (a scale for each channel) and ``empty``, all values do.
     """
     for index in range(len(moved_values(op_of(call)))):
         for what in ("dtype", "rank", "dims", "empty", "quantization", "channels", "variable"):

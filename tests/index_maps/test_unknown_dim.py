@@ -106,6 +106,16 @@ def test_maps_that_depend_on_the_number_are_refused(call: str) -> None:
     )
 
 
+def test_a_broadcast_to_an_unknown_size_is_refused() -> None:
+    """The unknown dimension of the operand may be 1, and that of the result 5."""
+    text = "graph main(%x: f32[?,1], %s: i32[2]) -> %z { %y = BroadcastTo(%x, %s) : f32[?,3] %z = Abs(%y) }"
+    assert movement_of(circlekit.parse(text).main.ops[0]) is None
+    text = text.replace("Abs(%y)", "Transpose(%y, [1, 0])")
+    model, inputs = circlekit.parse(text), [np.ones((1, 1), np.float32), np.array([5, 3], np.int32)]
+    circlekit.optimize(model)
+    assert circlekit.run(model, inputs)[0].shape == (3, 5)
+
+
 def test_maps_that_hold_for_all() -> None:
     n = UNKNOWN_DIM
     assert holds_for_all(IndexMap.of(6 * n, [(3, 1), (2 * n, 3)]))  # the transpose of [2 n, 3]

@@ -175,6 +175,13 @@ def test_a_custom_kernel_without_a_result() -> None:
         run(opaque("CUSTOM", "TestHalf"), [X])
 
 
+@pytest.mark.usefixtures("_restored")
+def test_a_custom_kernel_that_returns_lists_of_unequal_lengths() -> None:
+    register_custom("TestHalf", lambda op, x: ([[1.0], [1.0, 2.0]],))
+    with pytest.raises(ModelError, match=r"CUSTOM failed on operands float32\[.*inhomogeneous shape"):
+        run(opaque("CUSTOM", "TestHalf"), [X])
+
+
 @pytest.mark.parametrize(
     ("name", "kernel", "message"),
     [

@@ -15,7 +15,7 @@ MODEL = bytes(range(100)) * 3
 
 
 def archive(before: bytes = b"", comment: bytes = b"", files: int = 2) -> bytes:
-    """Return ``before`` and an archive after it, whose offsets count from the start of ``before``."""
+    """Return ``before`` and an archive after it; its offsets count from the start of ``before``."""
     out = io.BytesIO(before)
     with zipfile.ZipFile(out, "a") as target:
         target.comment = comment

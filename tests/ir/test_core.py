@@ -283,6 +283,17 @@ def test_what_cannot_replace_an_output() -> None:
     assert not graph.can_stand_for(values["x"], values["a"])
 
 
+def test_inputs_and_outputs_may_be_iterators() -> None:
+    old = net()
+    (x,), (y,) = old.inputs, old.outputs
+    for graph in (Graph("g", iter([x]), iter([y])), Graph("g")):  # type: ignore[arg-type]  # no Sequence
+        if not graph.inputs:
+            graph.inputs, graph.outputs = iter([x]), iter([y])  # type: ignore[assignment]  # the same
+        assert (graph.inputs, graph.outputs) == ((x,), (y,))
+        assert graph.is_input(x)
+        assert graph.is_output(y)
+
+
 def test_mistakes_of_a_graph() -> None:
     graph = net()
     x: Any = graph.inputs[0]
@@ -290,6 +301,13 @@ def test_mistakes_of_a_graph() -> None:
         graph.outputs = x
     with pytest.raises(ModelError, match="expected a list of inputs, got the value %x"):
         Graph("g", x)
+    names: Any = ["y"]
+    with pytest.raises(ModelError, match="expected a list of outputs, got a list with a str"):
+        graph.outputs = names
+    with pytest.raises(ModelError, match="operand 0 of Neg: expected a Value, got list"):
+        graph.ops[0].set_input(0, names)
+    assert graph.ops[0].inputs == [x]
+    assert graph.ops[0] in graph.inputs[0].users
     single: Any = graph
     with pytest.raises(ModelError, match="expected a list of graphs, got <Graph main"):
         Model(single)

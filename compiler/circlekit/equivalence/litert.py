@@ -20,7 +20,7 @@ import numpy as np
 from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
-from circlekit.errors import EquivalenceError, UnsupportedError
+from circlekit.errors import EquivalenceError, UnsupportedError, counted
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -57,7 +57,7 @@ def why_not_compared(wanted: bool) -> str:
 def tflite_of(model: Model) -> bytes:
     """Return the bytes of ``model``, legalized, as a TFLite file.
 
-    Raise UnsupportedError if TFLite cannot express the model, FileError if its input file was changed.
+    Raise the errors of ``to_bytes``, such as UnsupportedError if TFLite cannot express the model.
     """
     return to_bytes(legalize(model, "tflite"), "tflite")
 
@@ -65,7 +65,8 @@ def tflite_of(model: Model) -> bytes:
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of ``model`` in LiteRT, run with the kernel set that our interpreter chooses for it.
 
-    Raise the errors of ``tflite_of`` and ``run_litert``, and UnsupportedError if results are undefined.
+    Raise UnsupportedError if ``undefined`` finds undefined results, and the errors of ``undefined``,
+    ``tflite_of`` and ``run_litert``.
     """
     reason = undefined(model)
     if reason is not None:
@@ -129,6 +130,8 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
     needs_allocation = True
     for inputs in steps:
         details = interpreter.get_input_details()
+        if len(inputs) != len(details):
+            raise ValueError(f"expected {counted(len(details), 'input')}, got {len(inputs)}")
         for detail, array in zip(details, inputs, strict=True):
             if tuple(detail["shape"]) != array.shape:
                 interpreter.resize_tensor_input(detail["index"], array.shape)

@@ -27,10 +27,10 @@ def undefined(model: Model) -> str | None:
     that an operator cannot be judged.  Then its kind decides:
 
     - The result counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
-      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 whose operands have unknown dimensions in
-      different places.
-    - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, an ATAN2 whose operands have unknown
-      dimensions in the same places.
+      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known of one
+      operand only.
+    - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid BATCH_MATMUL
+      of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands.
 
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """

@@ -40,7 +40,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """``different``, or a text such as ``equal within 0.25, allowed 1``, about the output ``worst``."""
+        """A text about the output ``worst``, such as ``equal within 0.25, allowed 1``.
+
+        ``different`` if the models differ, ``exactly equal`` if the difference is 0, and ``equal`` if there
+        is no output ``worst``, or it has no elements.
+        """
         if not self.equal:
             return "different"
         worst = self.worst.worst if self.worst is not None else None

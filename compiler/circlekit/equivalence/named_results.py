@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model, and keep those inputs of the model and results of operators that have given names.
+"""Run a model, and keep the arrays of the values with given names: inputs and results of operators.
 
 Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
 """

@@ -30,9 +30,9 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
     """Return ``numbers`` as elements of ``value``, in its dtype.
 
     If ``value`` has an integer dtype and one scale, the numbers are quantized, that is, divided by the scale,
-    rounded to nearest, and moved by the zero point.  With any other integer dtype, fractions are cut off.  A
-    number beyond the range of an integer dtype becomes the nearest limit; NaN becomes the highest.  The dtype
-    must be one that numpy has.
+    rounded to nearest, and moved by the zero point.  For an integer dtype with no scale or several, fractions
+    are cut off.  Floats beyond the range of an integer dtype become the nearest limit; NaN becomes the
+    highest integer.  The dtype must be one that numpy has.
     """
     form, dtype = per_tensor_quantization(value), value.dtype.numpy
     if form is not None and is_quantized(value):

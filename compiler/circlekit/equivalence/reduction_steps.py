@@ -60,7 +60,7 @@ def bare(model: Model) -> Model:
 
 
 def with_main(model: Model, graph: int) -> Model:
-    """Return a copy with another main graph and only the graphs that this graph calls."""
+    """Return a copy whose main graph is ``graph``, with the graphs that it calls, and without signatures."""
     copy = clone(model)
     copy.graphs.insert(0, copy.graphs.pop(graph))
     copy.signatures = []

@@ -72,8 +72,8 @@ def reference_runs(
     Seeded inputs are normal, boundary and zero sets.  Their unknown dimensions are 2, or 1 if the run with 2
     fails.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1 (SIZE_ONE).
     ``kernels``, ``pair``: see ``Verifier``.
-    Raise UnsupportedError if an operator has no kernel, and the error of the run if it fails on the set of
-    normal inputs or on a record.  Any other run on seeded inputs that fails is left out.
+    Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
+    the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
     """
     kernels = select_kernels(model, kernels)
     if records is not None:
@@ -122,7 +122,7 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRun
 
 
 def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
-    """Return [a run on normal inputs whose unknown dimensions are 1]; [] if ``normal`` is that run already.
+    """Return a list of one run, on normal inputs with unknown dimensions of 1; [] if ``normal`` is this run.
 
     A rewrite may be wrong only for the size 1, because such a dimension broadcasts.
     """

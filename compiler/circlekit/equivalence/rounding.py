@@ -31,8 +31,8 @@ MAX_ROUNDING_ERROR = 1e-4
 def with_moved_constants(model: Model) -> Model:
     """Return a copy of ``model`` whose float constants are moved by one unit in the last place.
 
-    Each element moves up or down at random, seeded by the names of the graph and the constant; zeros, NaN and
-    infinities stay.
+    Each element moves up or down at random, seeded by the names of the graph and the constant.  Zeros, NaN
+    and infinities stay, and so do packed, sparse and compressed constants.
     """
     moved = clone(model)
     for graph in moved.graphs:

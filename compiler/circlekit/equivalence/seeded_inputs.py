@@ -6,9 +6,8 @@ They are the same on every machine.  Other inputs matter only for boundary sets:
 number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  Because no property of an operator survives every rewrite,
-operators cannot have different seeds that stay the same.  So all random operators without a seed get one seed
-here.
+name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
+rewrite either.  So here all random operators without a seed get the same seed.
 """
 
 from __future__ import annotations
@@ -89,8 +88,8 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index, see ``_range``.  Boundary and zero sets contain the zero
-    point, clipped to that range.
+    ``bound``: the size that the integers index; ``_range`` makes a range of it.  For integers, boundary and
+    zero sets contain the zero point, clipped to this range.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")

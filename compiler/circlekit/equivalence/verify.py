@@ -32,8 +32,11 @@ from circlekit.passes.engine.registry import find_pass
 def watch(verifier: Verifier, model: Model, name: str) -> None:
     """Verify ``model`` after the pass ``name``; raise EquivalenceError if it does not run.
 
-    If the pass is meant to change values or the interface, ``model`` becomes the new reference.  Raise
-    EquivalenceError also if outputs or interface differ and the pass is not meant to change them.
+    What else is compared depends on what the pass changes on purpose:
+
+    - The interface: nothing; ``model`` becomes the new reference.
+    - Values: raise EquivalenceError if the interface differs; ``model`` becomes the new reference.
+    - Neither: raise EquivalenceError if outputs or the interface differ.
     """
     pass_class = find_pass(name)
     if pass_class.changes_interface:
@@ -58,8 +61,9 @@ class Verifier:
     """Runs a reference model once, and compares other models with it.
 
     Arguments:
-    ``records``: inputs of the main graph, as arrays in graph order or by name.  By default these are the
-    seeded sets of ``reference_runs``, for the main graph and each other graph that a signature names.
+    ``records``: {label: inputs of the main graph}, each as arrays in graph order or by name.  By default,
+    these are the seeded sets of ``reference_runs``, for the main graph and each other graph that a signature
+    names.
     ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
     set of the whole model.
     ``pair``: runs a second model on the same inputs, right after each run of the reference.

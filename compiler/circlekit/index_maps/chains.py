@@ -99,7 +99,7 @@ def _common_source(
             return None
         if step.offset != first.offset + index * distance:
             return None
-    # from ``root`` to all operands: the first factor counts the operands, the others are those of one operand
+    # from ``root`` to all operands: the first factor counts the operands, the rest are the factors of one
     joined = IndexMap.of(first.source_size, [Factor(len(parts), distance), *first.factors], first.offset)
     whole = found.after(joined)
     if whole is None:

@@ -180,7 +180,7 @@ class IndexMap:
         axes has a step for each of them.  For [2, 3], the factor (extent 6, stride 1) has the steps (axis 0,
         extent 2, step 1) and (axis 1, extent 3, step 1).
 
-        Return None if no such steps are found for a factor, or if several factors together move beyond the
+        Return None if no such steps are found for a factor, or if several factors together move beyond one
         end of an axis.
         """
         strides = strides_of(shape)

@@ -232,6 +232,8 @@ def _tile(op: Tile) -> Movement | None:
 
 @_movement.register
 def _broadcast(op: BroadcastTo) -> Movement | None:
+    if not op.output.is_static:  # the operand may have 1 where the result has any other number
+        return None
     shape, result = dims_of(op.input), dims_of(op.output)
     shape = (1,) * (len(result) - len(shape)) + shape
     multiples = [new // old for old, new in zip(shape, result, strict=True)]  # of the tile that does the same

@@ -150,7 +150,7 @@ def _cut(factors: Sequence[Factor], strides: Sequence[int], shape: Shape) -> lis
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
     """Return the plan of a TRANSPOSE with one axis per factor, and perhaps axes of dimension 1.
 
-    If the axes of ``shape``, without those of dimension 1, are the factors, the TRANSPOSE reads this shape.
+    If ``shape``, without its dimensions of 1, has one axis per factor, the TRANSPOSE reads this shape.
     Otherwise, a RESHAPE before the TRANSPOSE makes one axis per factor, and the axes of dimension 1 that
     ``result`` needs.  If the TRANSPOSE does not give the shape ``result``, a RESHAPE follows.
     From [1, 2, 3] to [3, 1, 2], for example, (extent 3, stride 1) and (extent 2, stride 3) give one TRANSPOSE
@@ -258,8 +258,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     start, steps = found
     ranges = []
     for axis, first in enumerate(start):
-        # together, the digits along this axis have to take evenly spaced indices; those seen so far, from the
-        # smallest step on, take ``count`` indices at the distance ``step``
+        # the digits along this axis must together take evenly spaced indices.  The loop begins with the
+        # smallest step; the digits so far take ``count`` indices at the distance ``step``
         count, step = 1, 1
         for _, extent, distance in sorted((s for s in steps if s.axis == axis), key=lambda s: abs(s.step)):
             if count > 1 and distance != step * count:

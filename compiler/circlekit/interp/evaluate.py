@@ -54,7 +54,7 @@ def unregister_custom(name: str) -> None:
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Return the results of ``op`` for ``operands``, in which None stands for an absent operand.
+    """Return the results of ``op`` for ``operands``: an array for each operand, None for an absent one.
 
     A result may share memory with an operand; it is then read-only.
     ``run``: executes the graphs that ``op`` calls; without it, an operator that calls graphs is unsupported.
@@ -66,7 +66,8 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
     - LimitError if the results would exceed the memory limit, or memory runs out.
 
     If a registered kernel raises ValueError, IndexError or ArithmeticError, this becomes ModelError, and
-    MemoryError becomes LimitError.  Any other exception, such as TypeError, passes unchanged.
+    MemoryError becomes LimitError.  Any other exception of such a kernel, for example TypeError, passes
+    unchanged.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
@@ -82,10 +83,11 @@ def compute(
     operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
     limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
-    # other operators may read the arrays, too
+    # read-only, because other operators may read the same arrays
     operands = [None if a is None else read_only(a) for a in operands]
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
+        arrays = [np.asarray(result) for result in results if result is not None]
     except CirclekitError:
         raise
     except MemoryError as error:
@@ -97,7 +99,6 @@ def compute(
     for value, result in zip(op.results, results, strict=True):
         if result is None:
             raise ModelError(f"result %{value.name}: expected an array from the kernel, got None")
-    arrays = [np.asarray(result) for result in results]
     for value, array in zip(op.results, arrays, strict=True):
         check_type(value, array, "result")
     return arrays

@@ -26,7 +26,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     """Return the kernel set whose results an interpreter of ``model`` reproduces: the first of these.
 
     - ``requested``, if it is given;
-    - the set that the metadata of the model names (KERNELS_METADATA), if any;
+    - the set that the metadata of the model names (KERNELS_METADATA), if they name one;
     - the reference kernels, if they have every operator of the model in its version;
     - the optimized kernels.
 
@@ -56,7 +56,8 @@ class Interpreter:
     model may be changed between runs; after a change of the elements of a constant, make a new interpreter.
 
     ``kernels``: the set of LiteRT's kernels whose integer results are reproduced, as a name or a member of
-    ``Kernels``.  By default ``select_kernels`` chooses it.
+    ``Kernels``.  By default ``select_kernels`` chooses it.  The constructor raises ModelError if ``model`` is
+    no Model, and UnsupportedError if ``kernels`` names no kernel set.
     """
 
     def __init__(self, model: Model, kernels: Kernels | str | None = None) -> None:
@@ -102,11 +103,12 @@ class Interpreter:
 
         These functions are also called for the graphs that operators call.  Raise
 
-        - ModelError if there is no such graph, if ``inputs`` or a function has a wrong type, or if a kernel
-          rejects its operands (such as an index out of range);
-        - ShapeError if the inputs do not match the graph;
+        - ModelError if there is no such graph, if ``inputs`` or a function has a wrong type, if a kernel
+          rejects its operands (such as an index out of range), or if this interpreter is running already;
+        - ShapeError, which is a ModelError, if the inputs do not match the graph, the shape rule of an
+          operator rejects its operands, or a result does not have the type that the model declares;
         - UnsupportedError if an operator has no kernel;
-        - LimitError if a limit of memory or of graph calls is exceeded.
+        - LimitError if a limit of memory or of graph calls is exceeded, or memory runs out.
         """
         functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
         for name, function in functions.items():

@@ -46,9 +46,10 @@ def time_runs(
 ) -> Timing:
     """Return the times of ``count`` runs of graph number ``graph``, after one run that is not measured.
 
-    Each run begins in the initial state.  ``per_op``: measure operators too.  The time of an operator runs
-    from the end of the operator that finished before it (for the first one: from the start of the run) to its
-    own end.  The operators of a called graph finish before the caller, so its time does not include theirs.
+    ``count``: at least 1.  Each run begins in the initial state.  ``per_op``: measure operators too.  The
+    time of an operator runs from the end of the operator that finished before it (for the first one: from the
+    start of the run) to its own end.  The operators of a called graph finish before the operator that calls
+    it, whose time does not include theirs.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

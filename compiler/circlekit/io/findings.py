@@ -64,7 +64,10 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "text": (WARNING, "strings are UTF-8"),
     "shape-signature": (WARNING, "shape and shape signature agree in dimensions that both know"),
     "quantization-values": (WARNING, "scales are finite and above 0, zero points are numbers of the type"),
-    "min-max": (WARNING, "minima: none, one, or as many as scales (if there are any); as many maxima"),
+    "min-max": (
+        WARNING,
+        "minima: none, one, or as many as scales, or any number without scales; as many maxima as minima",
+    ),
     "surplus-data": (WARNING, "a constant has no more bytes than its shape takes"),
     "variable": (WARNING, "a variable has no data"),
     "buffer-zero": (WARNING, "buffer 0 has no data"),

@@ -7,8 +7,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
     Graph   unused        the values that nothing computes or uses
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       empty vectors in the options table, and fields that the class does not declare
-            no_options    set if the class has an options table, but the file has none for this operator: the
-                          name of the table if the file has the type of the table all the same, else True
+            no_options    set if the class has an options table, but the file has no table for this operator.
+                          The value: the table's name if the file states it in the type field, else True
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
             stored_code   the index of the operator code

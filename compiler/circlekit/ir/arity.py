@@ -12,8 +12,9 @@ from circlekit.ir.declaration import Declaration
 def arity_faults(
     kind: type[Declaration], operands: Sequence[object], results: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield a fault for too many operands, each operand that must not be absent, too few or many results.
+    """Yield a fault for too many operands, for each required operand that is absent, and for the results.
 
+    The results are at fault if their number is not the declared one.
     A fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
     ``kind``: the class of the operator.  ``operands``: None for an absent one.  ``results``: their number.
     """

@@ -52,8 +52,8 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 def copy_op(op: Op, operands: Sequence[Value | None] = (), results: Sequence[Value] = ()) -> Op:
     """Return a copy of ``op``, in no graph.
 
-    ``operands``: by default, the copy uses the operands of ``op``.  ``results``: by default, the copy has
-    copies of the results of ``op`` without names.
+    ``operands``: by default, the copy uses the operands of ``op``.  ``results``: by default, the results of
+    the copy are nameless copies of the results of ``op``.
     """
     operands = operands or op.inputs
     cloner = _Cloner()
@@ -149,7 +149,7 @@ class _Cloner:
             new.inputs = self.copies(graph.inputs)
             self.append(graph, new)
             new.outputs = self.copies(graph.outputs)
-            new.epoch = graph.epoch  # a caller compares the two to see whether the copy was changed later
+            new.epoch = graph.epoch  # equal epochs tell a caller that the copy was not changed since
         for graph in graphs:
             self.edges(graph.values())
             self.graphs[id(graph)].extra = self._tree(graph.extra)

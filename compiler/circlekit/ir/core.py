@@ -162,12 +162,14 @@ class Op(Declaration):
                 raise ModelError(f"{type(self).__name__}: {fault}")
             self.attribute_values[name] = comparable(content)
         for index, operand in enumerate(operands):
-            if operand is not None and not isinstance(operand, Value):
-                hint = "Value.constant(name, array) wraps an array"
-                raise ModelError(
-                    f"operand {index} of {type(self).__name__}: expected a Value, "
-                    f"got {type(operand).__name__}; {hint}"
-                )
+            self._expect_operand(index, operand)
+
+    def _expect_operand(self, index: int, operand: object) -> None:
+        """Raise ModelError if ``operand`` is neither a Value nor None."""
+        if operand is not None and not isinstance(operand, Value):
+            found = f"expected a Value, got {type(operand).__name__}"
+            hint = "Value.constant(name, array) wraps an array"
+            raise ModelError(f"operand {index} of {type(self).__name__}: {found}; {hint}")
 
     if not TYPE_CHECKING:  # type checkers know the attributes from the class
 
@@ -183,10 +185,11 @@ class Op(Declaration):
     def set_input(self, index: int, value: Value | None) -> None:
         """Use ``value`` as operand ``index``; fill operands that are missing before it with None.
 
-        Raise ModelError if ``index`` is negative.
+        Raise ModelError if ``index`` is negative, or ``value`` is neither a Value nor None.
         """
         if index < 0:
             raise ModelError(f"{type(self).__name__}: expected an operand index of at least 0, got {index}")
+        self._expect_operand(index, value)
         while index >= len(self.inputs):
             self.inputs.append(None)
         old = self.inputs[index]
@@ -292,9 +295,9 @@ class Graph:
 
     The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
     that grows with every change of inputs, outputs or operators.  A change of a value's fields, such as its
-    shape, does not increase it; the code that makes such a change must do this.  ``Snapshot.restore`` brings
-    an earlier number back.  ``table``: all values that the file lists, in its order, used or not.  ``extra``:
-    fields of the schema's SubGraph that the IR does not interpret.
+    shape, does not increase it; the code that makes such a change must increase it.  ``Snapshot.restore``
+    brings an earlier number back.  ``table``: all values that the file lists, in its order, used or not.
+    ``extra``: fields of the schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
@@ -304,13 +307,13 @@ class Graph:
         self.extra: dict[str, Any] = {}
         self._inputs = _listed("inputs", inputs)
         self._outputs = _listed("outputs", outputs)
-        self._input_ids = {id(v) for v in inputs}
-        self._output_ids = {id(v) for v in outputs}
+        self._input_ids = {id(v) for v in self._inputs}
+        self._output_ids = {id(v) for v in self._outputs}
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
         self._listed: tuple[Op, ...] | None = None  # the result of ``ops``, until the operators change
-        self._kinds: frozenset[type[Op]] | None = None  # the same for ``kinds``
+        self._kinds: frozenset[type[Op]] | None = None  # the result of ``kinds``, likewise
         self._names: dict[str, int] | None = None  # names in use, with the last number that was appended
 
     @property
@@ -320,8 +323,8 @@ class Graph:
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
         self._inputs = _listed("inputs", values)
-        self._input_ids = {id(v) for v in values}
-        self._use_names(values)
+        self._input_ids = {id(v) for v in self._inputs}
+        self._use_names(self._inputs)
         self.epoch += 1
 
     @property
@@ -331,7 +334,7 @@ class Graph:
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
         self._outputs = _listed("outputs", values)
-        self._output_ids = {id(v) for v in values}
+        self._output_ids = {id(v) for v in self._outputs}
         self.epoch += 1
 
     def is_input(self, value: Value) -> bool:
@@ -488,7 +491,8 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
-        A name that was returned once is not returned again.
+        A name that was returned once is not returned again.  A name that is assigned to ``Value.name`` of a
+        value in the graph after the first call is not seen.
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
@@ -522,7 +526,7 @@ class Graph:
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Return the inputs or outputs of a graph as a tuple; raise ModelError for another type.
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are no list of values.
 
     ``side``: "inputs" or "outputs", for the message.
     """
@@ -530,7 +534,11 @@ def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
         raise ModelError(f"expected a list of {side}, got the value {values!r}")
     if not isinstance(values, Iterable):
         raise ModelError(f"expected a list of {side}, got {type(values).__name__}")
-    return tuple(values)
+    listed = tuple(values)
+    for value in listed:
+        if not isinstance(value, Value):
+            raise ModelError(f"expected a list of {side}, got a list with a {type(value).__name__}")
+    return listed
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]

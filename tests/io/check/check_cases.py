@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A valid model file, and for every rule of the checker a change that breaks it and a near miss.
+"""A valid model file, and for most rules of the checker a change that breaks the rule, and a near miss.
 
-The cases are one table, so this file is longer than others.
+The rules without a case are APART in ``test_check``.  The cases are one table, so this file is longer than
+others.
 """
 
 from __future__ import annotations

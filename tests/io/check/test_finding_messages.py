@@ -42,7 +42,10 @@ def tree_of(data: bytes) -> Any:
 
 
 def found_at(tree: Any, path: str) -> Any:
-    """Return what the file has at ``path``; ABSENT if only the last field, or an element of it, is absent."""
+    """Return what the file has at ``path``; ABSENT if its last field, or the element of it, is absent.
+
+    Raise KeyError or IndexError if an earlier step of ``path`` is absent.
+    """
     steps = [int(index) if index else name for name, index in STEP.findall(path)]
     assert "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps) == f".{path}"
     last = max(number for number, step in enumerate(steps) if isinstance(step, str))

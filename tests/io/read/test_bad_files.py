@@ -65,7 +65,7 @@ def test_data_that_is_not_a_model_is_refused(data: bytes, tmp_path: Path) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
     for path in (
         tmp_path,
         tmp_path / "absent.tflite",

@@ -123,7 +123,7 @@ OURS = {
 def refuses(data: bytes, fmt: str) -> bool:
     data = data[:4] + IDENTIFIERS[fmt] + data[8:]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # no unknown fields
+        warnings.simplefilter("error")  # an unknown field would be another fault than the intended one
         try:
             decode(memoryview(data), fmt)
         except FormatError:

@@ -52,7 +52,7 @@ def test_other_files_are_not_removed(name: str, tmp_path: Path) -> None:
     assert (tmp_path / name).read_bytes() == b"mine"
 
 
-def test_folders_links_and_unreadable_files_are_not_removed(tmp_path: Path) -> None:
+def test_folders_links_and_pipes_are_not_removed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / ".folder.1-0.circlekit").mkdir()
     (tmp_path / ".link.1-0.circlekit").symlink_to(tmp_path / "mine")

@@ -85,7 +85,7 @@ def test_extension_selects_the_format(tmp_path: Path) -> None:
 
 
 def test_a_version_that_a_text_states_is_written() -> None:
-    """In the same format, a version that is too low is kept, like that of a file; in the other, it rises."""
+    """A version that is too low is kept in the same format; the other format gets the required version."""
     text = (
         "model circle\ngraph main(%x: f32[1,2,4], %w: f32[3,4]) -> %y {\n"
         "  %y = FullyConnected(%x, %w, none) {keep_num_dims: true, version: 1}\n}\n"

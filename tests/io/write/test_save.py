@@ -163,6 +163,20 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
 
 
+def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused() -> None:
+    text = 'signature "s" @main (x: %x) -> (y: %y) graph main(%x: f32[2]) -> %y { %y = Neg(%x) }'
+    model = parse_model(text)
+    model.signatures[0].graph = parse_model(text).main
+    with pytest.raises(
+        ModelError, match="signature 's' belongs to the graph main, which is not in the model"
+    ):
+        to_bytes(model)
+    model.signatures.clear()
+    model.metadata = [("note", "text")]  # type: ignore[list-item]  # no bytes
+    with pytest.raises(ModelError, match="metadata 'note': expected bytes, got str"):
+        to_bytes(model)
+
+
 def test_attached_archive_stays_readable(tmp_path: Path) -> None:
     """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
     target = io.BytesIO(file_bytes("constants.tflite"))

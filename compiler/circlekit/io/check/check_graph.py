@@ -24,7 +24,7 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
     for side, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         for index, value in enumerate(values):
             where = f"{path}.{side}[{index}]"
-            if "stored_name" in value.extra:  # the file has no name, ``load`` made the name of the value
+            if "stored_name" in value.extra:  # the tensor has no name in the file; ``load`` made one
                 yield Finding("interface", where, f"{label[id(value)]} has no name")
             elif value in shared:
                 message = f"{label[id(shared[value])]} and {label[id(value)]} have the same name"
@@ -100,7 +100,8 @@ def operator_findings(op: Op, tree: Tree, path: str, graphs: int) -> Iterator[Fi
         if kind is not None and (kind.options != name or options_field(name) != union):
             message = f"expected {kind.options or 'no options'} for {kind.code}, got {name}"
             yield Finding("options", where, message)
-    # a field whose indices were all valid has graphs now, see ``with_graphs``; -1 stands for no graph
+    # ``load`` replaced the indices of a field by graphs if all were valid (``with_graphs``).  So an index
+    # that is left may be invalid.  -1 stands for no graph
     option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
     for name, value in option_tree.items():
         if name.endswith(GRAPH_FIELDS) and isinstance(value, int | np.ndarray):

@@ -12,9 +12,10 @@ n / 4 of them.  If the decoder follows more, the file refers to the same tables 
 refused.  A file of more than MAX_TABLES tables is refused too.  The depth of the tree is bounded, because no
 table of the schema contains itself.
 
-What the verifier of the C++ flatbuffers library refuses is refused here too.  The one exception is its limit
-of RUNTIME_TABLES tables: a caller that needs this limit checks ``Decoder.tables``.  In strings, bytes that
-are not UTF-8 become surrogates (``surrogateescape``), which are written back as the same bytes.
+What the verifier of the C++ flatbuffers library refuses is refused here too, with two exceptions: a wrong
+identifier, which callers check with ``identify``, and more than RUNTIME_TABLES tables, which they check with
+``Decoder.tables``.  In strings, bytes that are not UTF-8 become surrogates (``surrogateescape``), which are
+written back as the same bytes.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Layout(NamedTuple):
     ``enums``: for each field that holds an enum value, its name and the names of the members by number.
     ``references``: each field whose value is stored outside of the table, with its offset.
     ``unions``: (field, offset) of each union.  A union has two fields, its type and its value.  ``field``:
-    the type, or the value if the type is absent.  ``offset``: that of the value, None if it is absent.
+    the type, or the value if the type is absent.  ``offset``: of the value; None if the value is absent.
     ``wide``: the offsets of the fields of 8 bytes, which must be aligned.
     ``unknown``: the first MAX_WARNINGS slots of fields that the schema does not have.
     """
@@ -108,8 +109,9 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many more references and bytes may be followed and read.
-    ``notes``: the number of fields that are lost.  ``tables``: the number of tables read.  ``shared``: the
-    number of vector elements that refer to the same table as an earlier element of their vector.
+    ``notes``: the number of fields found to be lost; it is 0 only if none is.  ``tables``: the number of
+    tables read.  ``shared``: the number of vector elements that refer to the same table as an earlier element
+    of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """
@@ -176,7 +178,8 @@ class Decoder:
     def target(self, at: int, offset: int) -> int:
         """Return the position to which ``offset``, stored at byte ``at``, points.
 
-        Raise InvalidFile unless the position is a multiple of 4 and the file has four bytes there.
+        Raise InvalidFile unless ``offset`` is from 1 to MAX_OFFSET - 1, and the position is a multiple of 4
+        at which the file has four bytes.
         """
         target = at + offset
         if 0 < offset < MAX_OFFSET and target > self.size - 4:

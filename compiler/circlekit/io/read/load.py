@@ -33,7 +33,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     """Return the model in a ``.circle`` or ``.tflite`` file.
 
     The content of the file tells the format; the extension does not matter.  Raise FileError if the file
-    cannot be read, FormatError if it is not a valid model.
+    cannot be read, FormatError if it is not a valid model, and LimitError if ``path`` is a pipe with more
+    bytes than the memory limit.  Warnings: see ``load_bytes``.
     """
     name = os.fspath(path)
     model = load_bytes(map_file(path), name)

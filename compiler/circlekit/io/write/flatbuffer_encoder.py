@@ -39,11 +39,11 @@ MAX_INLINE_BYTES = int(np.iinfo(np.int32).max)
 """If a file would have this many bytes or more, its constants are external data, behind the flatbuffer."""
 
 SHORT_BYTES = 32
-"""Vectors of numbers of at most this size (length field included) may be shared by any number of fields.
+"""Any number of fields may share a vector of numbers if it takes at most this many bytes, length included.
 
 Longer vectors, such as zero points, are shared too, but the bytes saved in this way never exceed the bytes
-written so far.  The reason: some readers, such as ours, count a vector once for every reference to it, and
-refuse a file whose count is too large for its size.
+written so far.  The reason: some readers, such as ours, count the bytes of a vector once for every reference
+to it, and refuse a file if this sum is too large for the size of the file.
 """
 
 _U32 = struct.Struct("<I")
@@ -94,8 +94,8 @@ def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``tree`` in the format ``fmt``.
 
     If the file has ``limit`` bytes or more, its constants are external data.  Raise ModelError for a field
-    that the schema does not have, and for a value that its field cannot hold.  Raise UnsupportedError for a
-    field or enum value that the schema has, but not in this format.
+    that neither format has, and for a value that its field cannot hold.  Raise UnsupportedError for a field
+    that only the other format has, and for the name of an enum value that this format lacks.
     """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:

@@ -75,7 +75,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
-    """Raise FileError if ``path`` has an extension of no format.  ``hint``: the end of the message."""
+    """Raise FileError for an extension that belongs to no format.  ``hint``: the end of the message."""
     suffix = Path(path).suffix
     if suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
@@ -117,10 +117,10 @@ class Saver:
     were added; until then a ``Key`` stands for a buffer.
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
-    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  Those that lack it in the
-    input file get it only if ``must_mark`` is true.
-    ``must_mark``: whether no tensor would have a true ``has_rank`` otherwise, although a rank is unknown.
-    Readers would then take the unknown rank for 0.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  If the input file marks known
+    ranks, a tensor that it leaves unmarked gets the field only if ``must_mark`` is true.
+    ``must_mark``: whether a rank is unknown, but no tensor would have a true ``has_rank``.  Readers would
+    then take the unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
     ``signed``: the values that signatures name, by ``id(graph)``.
@@ -173,18 +173,32 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible."""
+        """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible.
+
+        Raise ModelError if ``data`` are no bytes.
+        """
+        try:
+            content = memoryview(data)
+        except TypeError:
+            name, got = self.model.metadata[number][0], type(data).__name__
+            raise ModelError(f"metadata {name!r}: expected bytes, got {got}") from None
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
-        if index and memoryview(data) == (b"" if stored is None else stored.data):
+        if index and content == (b"" if stored is None else stored.data):
             return self.buffers.keep(index)
         return self.buffers.add(ConstantBytes(data))
 
     def signatures(self) -> list[Tree]:
-        """Return the tables SignatureDef.  The trees of all graphs must be made before."""
+        """Return the tables SignatureDef.  The trees of all graphs must be made before.
+
+        Raise ModelError for a signature of a graph that is not in the model.
+        """
         numbers = {id(g): i for i, g in enumerate(self.model.graphs)}
         out = []
         for signature in self.model.signatures:
+            if id(signature.graph) not in numbers:
+                place = f"the graph {signature.graph.name}, which is not in the model"
+                raise ModelError(f"signature {signature.key!r} belongs to {place}")
             indices = self.indices[id(signature.graph)]
             tree: Tree = {"signature_key": signature.key, "subgraph_index": numbers[id(signature.graph)]}
             for side, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a model was saved, change the model in memory to what loading the new file would give."""
+"""After a model was saved, give the model in memory the format and the operator codes of the new file."""
 
 from __future__ import annotations
 
