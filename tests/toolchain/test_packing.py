@@ -60,7 +60,7 @@ def test_a_package_has_models_and_configurations(
     ("words", "message"),
     [
         ("-m a.circle b.tflite -c a.cfg", "expected a config file for each of 2 models, got 1"),
-        ("-m a.circle -c a.cfg b.cfg", "expected a config file for each of 1 models, got 2"),
+        ("-m a.circle -c a.cfg b.cfg", "expected a config file for each of 1 model, got 2"),
         ("-m a.circle b.tflite -i one.json", "expected an io info file for each of 2 models, got 1"),
         ("-m a.circle none.circle", "none.circle does not exist."),
         ("-m a.circle -c none.cfg", "none.cfg does not exist."),

@@ -19,7 +19,7 @@ from circlekit.cli.model_tasks import DONE, Task, TaskResult, lost_task, run_tas
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.progress_line import results_in_order
 from circlekit.equivalence.fleet import RETRIES, connected, run_jobs
-from circlekit.errors import FileError
+from circlekit.errors import FileError, counted
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.file_writer import made_folders, write_file
@@ -176,7 +176,9 @@ def _print(results: Sequence[TaskResult]) -> None:
         if result.status != DONE:
             print(f"\n{result.model}: {cut(result.message, MAX_MESSAGE_CHARACTERS)}")
     counts = Counter(result.status for result in results)
-    print(f"\n{len(results)} models: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}")
+    print(
+        f"\n{counted(len(results), 'model')}: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}"
+    )
 
 
 run_all = Command("circlekit run-all", DESCRIPTION, "pipeline folder -o DIR", _declare, _run)

@@ -18,7 +18,7 @@ from typing import ParamSpec
 import numpy as np
 
 from circlekit.equivalence import reduction_steps
-from circlekit.errors import CirclekitError, FileError
+from circlekit.errors import CirclekitError, FileError, counted
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import format_of, save
 from circlekit.ir.graph import Model
@@ -262,7 +262,7 @@ class ShowsFault:
         Raise FileError if the model cannot be written or the command cannot be started.
         """
         self.runs += 1
-        progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
+        progress().begin(f"reducing: run {self.runs}, {counted(len(model.main), 'operator')}")
         with watched(Progress()):  # writing must not replace the progress message of this run
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]

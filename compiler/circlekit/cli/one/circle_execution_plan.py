@@ -15,7 +15,7 @@ from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.output.json_text import json_text
-from circlekit.errors import UnsupportedError
+from circlekit.errors import UnsupportedError, counted
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.one_plan_table import (
@@ -99,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
         text = json_text(allocations(plan)) + "\n"
         write_file(arguments.save_allocations, [text.encode()])
     save(model, arguments.output, "circle")
-    print(f"{len(nodes)} nodes, {plan.size:,} bytes: {arguments.output}")
+    print(f"{counted(len(nodes), 'node')}, {plan.size:,} bytes: {arguments.output}")
     return 0
 
 

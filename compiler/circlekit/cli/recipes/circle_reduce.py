@@ -11,7 +11,7 @@ from circlekit.api.models import check_apart, check_output_path, load
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, counted
 
 DESCRIPTION = """Find the smallest model on which a command still succeeds.
 
@@ -60,7 +60,9 @@ def _run(arguments: argparse.Namespace) -> int:
             raise CirclekitError(f"{words} fails on {arguments.model} itself: expected exit code 0")
         smallest = reduce_model(model, command, arguments.tries - command.runs)  # one run was just made
     write_model(smallest, Path(output))
-    print(f"{len(model.main)} operators became {len(smallest.main)} in {command.runs} runs: {output}")
+    print(
+        f"{counted(len(model.main), 'operator')} became {len(smallest.main)} in {counted(command.runs, 'run')}: {output}"
+    )
     return 0
 
 

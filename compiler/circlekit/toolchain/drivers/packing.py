@@ -39,7 +39,7 @@ def pack(
     """
     for kind, paths in (("a config", configs), ("an io info", links)):
         if paths and len(paths) != len(models):
-            sentence = f"expected {kind} file for each of {len(models)} models, got {len(paths)}"
+            sentence = f"expected {kind} file for each of {counted(len(models), 'model')}, got {len(paths)}"
             raise DriverError("error", sentence)
     for path in (*models, *configs, *links):
         if not path.is_file():
