@@ -176,9 +176,8 @@ def _print(results: Sequence[TaskResult]) -> None:
         if result.status != DONE:
             print(f"\n{result.model}: {cut(result.message, MAX_MESSAGE_CHARACTERS)}")
     counts = Counter(result.status for result in results)
-    print(
-        f"\n{counted(len(results), 'model')}: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}"
-    )
+    states = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+    print(f"\n{counted(len(results), 'model')}: {states}")
 
 
 run_all = Command("circlekit run-all", DESCRIPTION, "pipeline folder -o DIR", _declare, _run)

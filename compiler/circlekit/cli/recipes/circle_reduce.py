@@ -60,9 +60,8 @@ def _run(arguments: argparse.Namespace) -> int:
             raise CirclekitError(f"{words} fails on {arguments.model} itself: expected exit code 0")
         smallest = reduce_model(model, command, arguments.tries - command.runs)  # one run was just made
     write_model(smallest, Path(output))
-    print(
-        f"{counted(len(model.main), 'operator')} became {len(smallest.main)} in {counted(command.runs, 'run')}: {output}"
-    )
+    before, runs = counted(len(model.main), "operator"), counted(command.runs, "run")
+    print(f"{before} became {len(smallest.main)} in {runs}: {output}")
     return 0
 
 
