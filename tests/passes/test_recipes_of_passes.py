@@ -22,19 +22,12 @@ NEEDS_DATA = "freeze_batchnorm"
 NAMES_OPERATORS = "remove_nodes_of"
 """The setting of this pass names operators that must exist, so the pass cannot run on its own result."""
 
-UNCONDITIONAL = {
-    "decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const",
-    "replace_square_with_mul",
-}  # fmt: skip
-"""Passes without conditions: no near miss exists."""
-
-
 TESTED = all_passes().keys() - {NEEDS_DATA, NAMES_OPERATORS}
 
 
 @pytest.mark.parametrize("name", sorted(TESTED))
 def test_recipes_of_pass(name: str) -> None:
-    check_pass(name, RECIPES, needs_near_miss=name not in UNCONDITIONAL)
+    check_pass(name, RECIPES)
 
 
 @pytest.mark.parametrize("name", sorted(n for n in TESTED if not all_passes()[n].changes_interface))

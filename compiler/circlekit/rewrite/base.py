@@ -272,6 +272,7 @@ class Pass(ABC):
     these passes.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
     Its docstring says how.  Verification then goes on with the changed model as the new reference.
+    ``has_conditions``: False if the pass rewrites all that it finds, so that it needs no near miss.
     ``options``: what the user may set.
     ``makes_special_forms``: whether the pass makes, on purpose, operators that only some runtimes or later
     tools take.  Only a target that the user names restricts such a pass.
@@ -284,6 +285,7 @@ class Pass(ABC):
     undoes: ClassVar[frozenset[str]] = frozenset()
     changes_values: ClassVar[bool] = False
     changes_interface: ClassVar[bool] = False
+    has_conditions: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = ()
     makes_special_forms: ClassVar[bool] = False
     obeys_target: ClassVar[bool] = False

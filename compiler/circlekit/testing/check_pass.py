@@ -35,7 +35,6 @@ def check_pass(
     tested: type[Pass] | str,
     recipes: str | Path | Sequence[str | Path],
     *,
-    needs_near_miss: bool = True,
     with_litert: bool = True,
 ) -> None:
     """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, with reasons.
@@ -44,11 +43,11 @@ def check_pass(
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
     folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
     A str with ``{`` is a text; give a path with ``{`` as a Path.
-    ``needs_near_miss``: whether at least one near miss is required; use False for a pass without conditions.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
-    required.  A recipe without ``passes(...)`` in its rules is run with the tested pass alone.  For each
+    required, and, unless ``has_conditions`` of the pass is False, at least one near miss.  A recipe without
+    ``passes(...)`` in its rules is run with the tested pass alone.  For each
     recipe, the following must hold:
 
     - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
@@ -71,7 +70,8 @@ def check_pass(
     and RewriteError for an unknown pass.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
-    name = (find_pass(tested) if isinstance(tested, str) else tested).name
+    kind = find_pass(tested) if isinstance(tested, str) else tested
+    name = kind.name
     failures: list[str] = []
     positives, near_misses = 0, 0
     with tempfile.TemporaryDirectory(prefix="check-pass-") as folder:
@@ -87,9 +87,10 @@ def check_pass(
                 failures.append(f"{case.name}: {error}")
     if not positives:
         failures.append(f"expected a recipe that shows what {name} rewrites; write {name}{TEXT}")
-    if needs_near_miss and not near_misses:
-        expected = f"{name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
-        failures.append(f"expected a near miss that {name} refuses; write {expected} for each condition")
+    if kind.has_conditions and not near_misses:
+        expected = f"{name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE} for each condition"
+        alternative = "set has_conditions = False in a pass without conditions"
+        failures.append(f"expected a near miss that {name} refuses; write {expected}, or {alternative}")
     if failures:
         raise PassTestError("\n".join(failures))
 

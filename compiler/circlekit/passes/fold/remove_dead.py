@@ -19,6 +19,7 @@ class RemoveDead(Pass):
     """
 
     name = "remove_dead"
+    has_conditions = False
 
     def run(self, model: Model, context: Context) -> int:
         changes = sum(_remove_ops(graph, context) for graph in model.graphs)

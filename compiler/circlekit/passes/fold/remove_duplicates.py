@@ -124,6 +124,7 @@ class RemoveDuplicateConst(GraphPass):
     """
 
     name = "remove_duplicate_const"
+    has_conditions = False
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.partial_matches:

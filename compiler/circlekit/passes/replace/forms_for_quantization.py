@@ -27,6 +27,7 @@ class ReplaceSquareWithMul(Rewrite):
     """square(x)  ==  x * x; LiteRT has no quantized SQUARE."""
 
     name = "replace_square_with_mul"
+    has_conditions = False
 
     before = "z = Square(x)"
     after = "z = Mul(x, x)"

@@ -21,6 +21,7 @@ class DecomposeHardSwish(Rewrite):
     """
 
     name = "decompose_hardswish"
+    has_conditions = False
 
     before = "z = HardSwish(x: f32)"
     after = """
@@ -65,6 +66,7 @@ class DecomposeSoftmax(Rules):
     """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))), without a product if beta is 1."""
 
     name = "decompose_softmax"
+    has_conditions = False
     rules = (_DecomposeSoftmax, _DecomposeSoftmaxWithBeta)
 
 
