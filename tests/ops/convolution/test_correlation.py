@@ -77,3 +77,8 @@ def test_channel_product() -> None:
     wanted = np.concatenate([x[..., :3] @ weights[:2].T, x[..., 3:] @ weights[2:].T], axis=-1)
     np.testing.assert_array_equal(channel_product(x, weights), wanted)
     assert channel_product(numbers(2, 0), numbers(4, 0)).tolist() == [[0.0] * 4] * 2
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_products_of_no_channels_are_zeros(depth: int) -> None:
+    np.testing.assert_array_equal(channel_product(numbers(2, 3, 0), numbers(4, depth)), np.zeros((2, 3, 4)))

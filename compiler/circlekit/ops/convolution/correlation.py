@@ -136,7 +136,7 @@ def channel_product(x: Array, weights: Array) -> Array:
     ``weights``: [O, I / groups].
     """
     outputs, depth = weights.shape
-    if depth == 0:
+    if x.shape[-1] == 0:
         return np.zeros((*x.shape[:-1], outputs), x.dtype)
     groups = x.shape[-1] // depth
     rows = x.reshape(-1, groups, depth).swapaxes(0, 1)
