@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import LimitError, ShapeError
-from circlekit.interp.execution_plan import ResultMemory
-from circlekit.interp.operand_arrays import with_operands
+from circlekit.interp.execution_plan import ResultMemory, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
 from circlekit.ir.resources.resource_limits import limited

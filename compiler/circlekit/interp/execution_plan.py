@@ -9,7 +9,6 @@ from math import prod
 
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.fast import FastKernel, prepare
-from circlekit.interp.operand_arrays import with_operands
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
@@ -68,6 +67,27 @@ class ResultMemory:
         pairs = zip(self.op.results, types or [v.type for v in self.op.results], strict=False)
         held = f" (in addition to {format_exact_size(held_bytes)} held by this run)" if held_bytes else ""
         return f"{', '.join(f'%{v.name}: {t}' for v, t in pairs)} of {self.op.code}{held}"
+
+
+def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
+    """Return a copy of ``op`` whose operands have the shapes of the arrays ``operands``.
+
+    If ``constant``, the operands are constants with the elements of the arrays.  For None in ``operands``,
+    the copy has the operand of ``op``.  The copy serves only to infer shapes, and is not
+    registered as a user of any value.
+    """
+
+    def given(value: Value | None, array: Array | None) -> Value | None:
+        if value is None or array is None:
+            return value
+        data = array if constant else value.data
+        return Value(value.name, value.dtype, array.shape, data, value.quantization)
+
+    copy: Op = object.__new__(type(op))
+    copy.__dict__.update(op.__dict__)
+    values = [*op.inputs, *[None] * (len(operands) - len(op.inputs))]
+    copy.inputs = [given(v, a) for v, a in zip(values, operands, strict=False)]
+    return copy
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:

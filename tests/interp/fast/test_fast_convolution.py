@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,19 @@ def test_dequantized_weights_are_computed_like_constants() -> None:
     np.testing.assert_array_equal(kernel(x, *arrays), plain(x, *arrays))
     source = Value("s", DType.FLOAT16, (16, 3, 3, 8))
     assert prepare(Conv2D(var(x), Dequantize(source).output, converted[1])) is None
+
+
+def test_large_dequantized_weights_are_not_kept() -> None:
+    stored = const(np.ones((256, 3, 3, 512)), np.float16)
+    op = Conv2D(var(np.ones((1, 3, 3, 512), np.float32)), Dequantize(stored).output)
+    tracemalloc.start()
+    try:
+        kernel = prepare(op)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kernel is not None
+    assert held_bytes < convolution.KEPT_WEIGHT_BYTES
 
 
 def test_left_to_the_plain_kernel() -> None:

@@ -174,6 +174,26 @@ def test_operators_with_state_are_computed_from_the_initial_state(text: str) -> 
         np.testing.assert_array_equal(changed, circlekit.run(model, [-k])[0])
 
 
+HALF_PRECISION = """
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %h = const f16[3,1,1,2] [[[[1, 2]]], [[[3, 4]]], [[[5, 6]]]]
+  %w = Dequantize(%h)
+  %y = Conv2D(%x, %w) {padding: VALID, stride_h: 1, stride_w: 1}
+}"""
+
+
+def test_changed_weights_that_a_dequantize_makes_count() -> None:
+    """The fast path of the convolution holds the weights before the change."""
+    model = circlekit.parse(HALF_PRECISION)
+    runner = ConeRunner(model)
+    (y,) = runner.run([np.ones((1, 4, 4, 2), np.float32)])
+    values = {v.name: v for v in model.main.values()}
+    (changed,) = runner.outputs({values["w"]: 2 * runner.values[values["w"]]})
+    np.testing.assert_array_equal(changed, 2 * y)
+    (changed,) = runner.outputs({values["h"]: 2 * values["h"].array()})
+    np.testing.assert_array_equal(changed, 2 * y)
+
+
 def test_the_noise_before_and_in_an_lstm_counts() -> None:
     model = circlekit.parse(LSTM)
     samples = [[np.random.default_rng(seed).normal(size=(1, 3, 2)).astype(np.float32)] for seed in range(3)]

@@ -14,7 +14,6 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
-from circlekit.interp.operand_arrays import with_operands
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
@@ -43,27 +42,34 @@ def prepare(op: Op) -> FastKernel | None:
     if [len(shape or ()) for shape in shapes] != [4, 4]:
         return None
     try:
-        op = _with_dequantized_weights(op)
-        is_constant = op.filter.is_const and (op.bias is None or op.bias.is_const)
-        return _convolution(op) if is_constant else None
+        filter, bias = (None if v is None else _constant_elements(v) for v in (op.filter, op.bias))
+        if filter is None or (bias is None and op.bias is not None):
+            return None
+        return _convolution(op, filter, bias)
     except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
         return None
 
 
-def _with_dequantized_weights(op: ConvolutionLayer) -> ConvolutionLayer:
-    """Return a copy of ``op`` in which weights that a DEQUANTIZE makes from a constant are constants."""
-
-    def dequantized(value: Value | None) -> Array | None:
-        producer = None if value is None else value.producer
-        if not isinstance(producer, Dequantize) or not producer.input.is_const:
-            return None
-        return np.asarray(producer.kernel(constant_elements(producer.input)))
-
-    arrays = [dequantized(v) if v in (op.filter, op.bias) else None for v in op.inputs]
-    return with_operands(op, arrays, constant=True)
+def may_be_prepared(value: Value) -> bool:
+    """Return whether a fast path may hold ``value`` in a prepared form, and so ignore new elements."""
+    return value.is_const or _dequantize_of_constant(value) is not None
 
 
-def _convolution(op: ConvolutionLayer) -> FastKernel | None:
+def _dequantize_of_constant(value: Value) -> Dequantize | None:
+    """Return the DEQUANTIZE that makes ``value`` from a constant; None if there is none."""
+    producer = value.producer
+    return producer if isinstance(producer, Dequantize) and producer.input.is_const else None
+
+
+def _constant_elements(value: Value) -> Array | None:
+    """Return the elements of a constant, or of the result of a DEQUANTIZE of a constant; else None."""
+    dequantize = _dequantize_of_constant(value)
+    if dequantize is not None:
+        return np.asarray(dequantize.kernel(constant_elements(dequantize.input)))
+    return constant_elements(value) if value.is_const else None
+
+
+def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> FastKernel | None:
     """Return the fast path of ``op``; None for
 
     - a grouped convolution;
@@ -72,10 +78,10 @@ def _convolution(op: ConvolutionLayer) -> FastKernel | None:
 
     Raise UnsupportedError for dynamic quantization.
     """
-    depth, filter = op.input.shape[3], constant_elements(op.filter)
+    depth = op.input.shape[3]
     if not depth or filter.size == 0 or not np.isfinite(filter).all():
         return None
     if isinstance(op, DepthwiseConv2D):
-        return FastDepthwiseConv2D(op, depth) if filter.shape[3] % depth == 0 else None
+        return FastDepthwiseConv2D(op, depth, filter, bias) if filter.shape[3] % depth == 0 else None
     kind = FastTransposeConv if isinstance(op, TransposeConv) else FastConv2D
-    return kind(op, depth) if depth == filter.shape[3] else None
+    return kind(op, depth, filter, bias) if depth == filter.shape[3] else None

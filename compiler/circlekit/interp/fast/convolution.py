@@ -22,7 +22,6 @@ from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage,
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
-from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer, run_time_shape
 from circlekit.ops.convolution.correlation import Geometry
@@ -55,14 +54,12 @@ class FastConvolution:
     argument ``bias`` is not read, unless the instance calls the plain kernel.
     """
 
-    def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        """Prepare ``op`` for inputs of ``depth`` channels.
+    def __init__(self, op: ConvolutionLayer, depth: int, filter: Array, bias: Array | None) -> None:
+        """Prepare ``op`` for inputs of ``depth`` channels, with the elements of its filter and bias.
 
         Raise UnsupportedError for a float input with an integer filter (dynamic quantization).
         """
         self.op, self.zero_point = op, 0
-        filter = constant_elements(op.filter)
-        bias = None if op.bias is None else constant_elements(op.bias)
         self.bias: ChannelVector | None = None
         self.stage: FastOutputStage | None = None
         self.is_float = filter.dtype.kind == "f"

@@ -10,6 +10,7 @@ import numpy as np
 from circlekit.interp.blas_threads import limited_blas_threads
 from circlekit.interp.evaluate import Inputs, compute
 from circlekit.interp.execution_plan import ExecutionPlan, absent_operands
+from circlekit.interp.fast import may_be_prepared
 from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Model
@@ -77,12 +78,11 @@ class ConeRunner:
         """
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)
-        # a fast kernel may hold the old constants in a prepared form
-        has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
+        is_outdated = any(v in changed and may_be_prepared(v) for v in op.inputs if v is not None)
         # ``run`` began with the initial state, and a new State is the same
         state = GraphRunner(State(), self.model) if isinstance(op, Stateful | Random) else None
         with np.errstate(all="ignore"):
-            return compute(op, operands, state, None if has_new_constants else self._fast[op])
+            return compute(op, operands, state, None if is_outdated else self._fast[op])
 
     def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
         """Return the array of ``value`` in ``changed``, or else in the last run.
