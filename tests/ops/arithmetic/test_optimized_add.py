@@ -37,7 +37,7 @@ Scales and zero points are those of both operands and the result; the numbers ar
         ((3, 44), (44,)), ((1, 44), (3, 44)), ((3, 44), (3, 1)), ((3, 1), (3, 44)),
         ((2, 3, 5, 44), (2, 1, 1, 44)), ((2, 3, 5, 7), (2, 3, 1, 1)), ((2, 3, 1, 44), (1, 3, 5, 44)),
         ((1, 9), (5, 1)), ((2, 1, 3, 9), (1, 4, 1, 9)), ((2, 1, 4, 1, 9), (1, 3, 1, 5, 9)),
-        ((3, 1, 1), (1, 17, 1)),
+        ((3, 1, 1), (1, 17, 1)), ((3, 17, 1, 3), (1, 1)), ((5, 1, 2, 9, 1), (1, 17)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(("dtype", "scales", "zeros", "numbers"), CASES)
@@ -79,6 +79,7 @@ def test_int16(index: int) -> None:
         ((2, 3), (2, 1), (3, True)),
         ((2, 3, 1), (2, 1, 1), (3, True)),
         ((4, 1), (1, 3), (3, True)),
+        ((4, 1, 3), (1,), (12, True)),  # an axis of size 1 in both shapes does not count
         ((2, 1, 4, 1, 9), (1, 3, 1, 5, 9), (0, False)),  # the repeated operand changes three times
     ],
 )

@@ -66,6 +66,7 @@ def row_of(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, bool]:
     """
     rank = max(len(x), len(y))
     pairs = list(zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y, strict=True))[::-1]
+    pairs = [pair for pair in pairs if pair != (1, 1)]  # these axes do not end a repetition
     # a letter for each axis, from the last axis on: = for equal dimensions, or the operand that is repeated
     letters = "".join("=" if a == b else "x" if a == 1 else "y" for a, b in pairs)
     # another operand may be repeated in the first axes than in the last ones, but there is no second change
