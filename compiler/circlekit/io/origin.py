@@ -19,8 +19,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
                           what the file has, None (no string) or "" (an empty string)
             stored_quantization  the quantization table
 
-External data is constant data outside of the flatbuffer: the file gives its position instead of holding it in
-a vector.  Files beyond 2 GiB need it.
+External data are data of constants, or custom options, outside of the flatbuffer: the file gives their
+position instead of holding them in a vector.  Files beyond 2 GiB need them.
 """
 
 from __future__ import annotations

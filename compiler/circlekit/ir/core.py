@@ -52,7 +52,7 @@ class Value(Tensor):
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
         """Return a constant with the elements, dtype and shape of ``array``, which is not copied.
 
-        Raise ModelError if ``array`` is no numpy array, or has a dtype that no element type has.
+        Raise ModelError if ``array`` has no dtype (a list, for example), or a dtype that ``DType.of`` refuses.
         """
         try:
             dtype = DType.of(array.dtype)
@@ -209,12 +209,13 @@ class Op(Declaration):
         value.producer = self
         value.result_index = len(self.results)
         self.results.append(value)
+        self.touch()
 
     def take_result(self, index: int, value: Value) -> Value:
         """Make ``value`` the result ``index`` of this operator; return the old result.
 
-        Both values keep their users.  If ``value`` had another producer, that operator gets a new result with
-        an empty name in the place of ``value``.  The old result has no producer any more.
+        Both values keep their users.  If an operator produced ``value`` before, it gets a new result with an
+        empty name in the place of ``value``.  The old result has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -376,17 +377,24 @@ class Graph:
     # -- changes -------------------------------------------------------------------------------
 
     def append(self, op: Op) -> Op:
-        """Put ``op`` at the end, give names to its results that have none, and return it."""
+        """Put ``op`` at the end, give names to its results that have none, and return it.
+
+        Raise ModelError if ``op`` is no operator, or is in a graph already.
+        """
         return self._link(op, self._last, None)
 
     def insert_before(self, anchor: Op, op: Op) -> Op:
-        """Put ``op`` before ``anchor``, give names to its results that have none, and return it."""
+        """Put ``op`` before ``anchor``, give names to its results that have none, and return it.
+
+        Raise ModelError if ``op`` is no operator, is in a graph already, or ``anchor`` is not in this graph.
+        """
         return self._link(op, anchor.previous, anchor)
 
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
         """Put ``op`` after ``anchor``, or first if ``anchor`` is None.
 
-        Give names to the results of ``op`` that have none, and return ``op``.
+        Give names to the results of ``op`` that have none, and return ``op``.  Raise the errors of
+        ``insert_before``.
         """
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 

@@ -196,7 +196,7 @@ def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
 
 
 def test_unknown_field_warns() -> None:
-    """A tflite file with two more fields in Model, as in a newer schema."""
+    """As in a newer schema, Model has two more slots in its vtable: 10, which is absent, and 11."""
     data = bytearray(file_bytes("nothing.tflite"))
     root = struct.unpack_from("<I", data)[0]
     vtable = root - struct.unpack_from("<i", data, root)[0]

@@ -232,8 +232,8 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
     All these numbers are shifted by the same distance, so that 0.0 is one of them.  With ``narrow_range``
-    there is one number less.  As TensorFlow requires, ``num_bits`` is 2 to 16, and ``min`` less than ``max``
-    (which is not checked).
+    there is one number less.  As TensorFlow requires, ``num_bits`` is 2 to 16, and ``min`` less than ``max``;
+    only ``num_bits`` is checked.
     """
 
     min: float = attribute(0.0)
