@@ -38,7 +38,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "shape-size": (ERROR, "a tensor has fewer than 2^63 bytes"),
     "packed-size": (
         ERROR,
-        "a constant of i4, bf16 or the like (no numpy type) has as many bytes as its shape takes",
+        "a packed constant of a type of fixed size (such as i4, bf16) has as many bytes as its shape takes",
     ),
     "strings": (ERROR, "the data of a constant of strings are valid, with one string for each element"),
     "quantization": (

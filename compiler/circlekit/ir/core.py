@@ -52,7 +52,7 @@ class Value(Tensor):
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
         """Return a constant with the elements, dtype and shape of ``array``, which is not copied.
 
-        Raise ModelError if ``array`` has no dtype (a list, for example), or a dtype that ``DType.of`` refuses.
+        Raise ModelError if ``array`` has no dtype, such as a list, or a dtype that ``DType.of`` refuses.
         """
         try:
             dtype = DType.of(array.dtype)
@@ -302,6 +302,7 @@ class Graph:
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
+        """Make a graph without operators; raise ModelError if inputs or outputs are no lists of values."""
         self.name = name
         self.epoch = 0
         self.table: list[Value] = []
@@ -438,7 +439,9 @@ class Graph:
         self._expect(op)
         for value in op.results:
             if value.use_count or self.is_output(value):
-                raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
+                raise ModelError(
+                    f"{op.code} cannot be removed: its result %{value.name} is still used or an output"
+                )
         self.unlink(op)
         op.drop_inputs()
 
