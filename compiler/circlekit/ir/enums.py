@@ -14,7 +14,7 @@ class Named(Enum):
 
 
 class Padding(Named):
-    """SAME pads so that the result has ceil(size / stride) elements along an axis.  VALID does not pad."""
+    """SAME pads so that a convolution or pooling gives ceil(size / stride) on each axis; VALID does not."""
 
     SAME = auto()
     VALID = auto()

@@ -65,15 +65,16 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
 
     ``circlekit.ops`` must have been imported, because it declares the operators.  ``label``: the name of the
     text in errors, such as its path, and the ``source`` of the model.  ``resolve``: reads constants from
-    files; by default a text that refers to a file is an error.
+    files; by default a text that refers to a file is an error.  Types in the text are not compared with shape
+    rules: see ``ir.shape_inference.check_shapes``.
 
     Raise
 
     - ParseError, with the place, for an invalid text, and if the arrays of fillers exceed the memory limit
       (arrays whose elements are in the text do not count);
-    - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands;
-    - ModelError or UnsupportedError (ParseError for an Opaque) if the text leaves out types of results that
-      cannot be inferred;
+    - if the text leaves out the dtype or shape of a result: ModelError, mostly its subclass ShapeError, if
+      the operator does not fit its operands; ModelError or UnsupportedError (ParseError for an Opaque) if the
+      type cannot be inferred;
     - the errors of ``resolve``.
     """
     source = Source(text, label)
