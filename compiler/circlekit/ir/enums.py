@@ -14,7 +14,10 @@ class Named(Enum):
 
 
 class Padding(Named):
-    """SAME pads so that a convolution or pooling gives ceil(size / stride) on each axis; VALID does not."""
+    """How a convolution or a pooling pads its data.
+
+    SAME: so that the result has ceil(size / stride) elements along an axis.  VALID: not at all.
+    """
 
     SAME = auto()
     VALID = auto()
