@@ -25,8 +25,8 @@ from circlekit.ir.value import Array
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
     """Return why a constant of ``stored`` elements cannot be decoded to ``shape``; None if it can.
 
-    ``sparsity``: the schema's table SparsityParameters; in a model from a text, its fields may have any values.
-    If the result is None, decoding takes memory for the dense constant and the levels only.
+    ``sparsity``: the schema's table SparsityParameters; a model text may state fields of any type.  If the
+    result is None, decoding takes memory for the dense constant and the levels only.
     """
     try:
         return _fault(sparsity, shape, stored)
