@@ -136,8 +136,10 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
 
     A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
     halves differently (see ``numerics.output_stage.Kernels``).  If x / scale is NaN or outside of int32, it
-    becomes -2^31; then the zero point is added modulo 2^32, as on x86.  A quantized input is requantized if
-    ``REQUANTIZED`` or ``ONE_REQUANTIZED`` lists its dtype with that of the result; other pairs of dtypes have
+    becomes -2^31; then the zero point is added modulo 2^32, as on x86.
+
+    float32 becomes int8, uint8, int16, int4 or uint4.  Quantized integers are requantized if ``REQUANTIZED``
+    or ``ONE_REQUANTIZED`` has the pair of their dtype and that of the result.  All other pairs of dtypes have
     no kernel.
     """
 
