@@ -35,9 +35,9 @@ def model_of(options: str) -> Model:
     [("{block_size: 2}", Kernels.OPTIMIZED), ("{block_size: 2, version: 1}", Kernels.REFERENCE)],
 )
 def test_model_as_litert_runs_it(options: str, kernels: Kernels) -> None:
-    """LiteRT has reference kernels of DEPTH_TO_SPACE for version 1 only; for version 2, all are optimized.
+    """LiteRT has a reference kernel of DEPTH_TO_SPACE for version 1 only.
 
-    The two kernel sets give different integers here.
+    With version 2, it runs the whole model with optimized kernels, which give other integers here.
     """
     model = model_of(options)
     assert select_kernels(model) is kernels

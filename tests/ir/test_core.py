@@ -186,6 +186,9 @@ def test_a_change_drops_the_version_and_advances_the_epoch() -> None:
     assert state() == (3, 0), "the same operand is no change"
     op.set_input(0, graph.inputs[0])
     assert state() == (None, 1)
+    op.version = 3
+    op.add_result(Value("more", f32, ()))
+    assert state() == (None, 2)
 
 
 def test_a_result_is_taken_over() -> None:

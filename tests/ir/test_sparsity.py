@@ -103,6 +103,22 @@ def test_faults(parameters: Any, shape: tuple[int, ...], stored: int, fault: str
     assert fault in (sparsity_fault(parameters, shape, stored) or "")
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        5,
+        {"traversal_order": 5},
+        {"traversal_order": ["a"]},
+        sparsity(5),  # type: ignore[arg-type]  # no level
+        sparsity(dense("a")),  # type: ignore[arg-type]  # no size
+        sparsity(csr("ab", [0])),  # type: ignore[arg-type]  # no list
+        sparsity(csr([0, 1 << 70], [0])),
+    ],
+)
+def test_values_of_wrong_types_from_a_text_are_faults(parameters: Any) -> None:
+    assert "the sparsity has a value of a wrong type" in (sparsity_fault(parameters, (1,), 1) or "")
+
+
 def test_numbers_of_a_level() -> None:
     found = level_numbers(csr([0, 2], [1, 2]), "array_indices")
     assert found is not None

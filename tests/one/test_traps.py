@@ -83,10 +83,10 @@ PARTIAL_REWRITES = {
     "b10_instnorm_v3_gamma_along_h": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_along_h_eq_c": "the norm is there, its factors stay a MUL",
     "b10_instnorm_v3_gamma_full_shape": "the norm is there, its factors stay a MUL",
-    "b12_preact_add_relu_between": "the factors go into the convolution behind, the offset stays an ADD",
-    "b12_preact_conv_relu_before": "the factors go into the convolution behind, the offset stays an ADD",
-    "b12_preact_negative_gamma": "a convolution right before takes any factor",
-    "b12_preact_pad_between": "the factors go into the convolution behind, the offset stays an ADD",
+    "b12_preact_add_relu_between": "the factors go into the next convolution, the offset stays an ADD",
+    "b12_preact_conv_relu_before": "the factors go into the next convolution, the offset stays an ADD",
+    "b12_preact_negative_gamma": "a convolution directly before takes any factor",
+    "b12_preact_pad_between": "the factors go into the next convolution, the offset stays an ADD",
     "b13_fc_bmm_identity_transpose_square": "the Transpose stays",
     "b13_fc_bmm_input_identity_square": "the Transpose stays",
     "b13_fc_bmm_input_perm_102": "the Transpose stays",
@@ -101,7 +101,10 @@ def must_fire(known: dict[str, str]) -> bool:
 
 
 def test_most_cases_are_strict() -> None:
-    """Expected texts begin with ``fire`` (103), ``refuse`` (86) or ``keep`` (2); `` or `` allows both."""
+    """Expected texts begin with ``fire`` (103), ``refuse`` (86) or ``keep`` (2).
+
+    A text with the word ``or`` allows two results, so it is not strict.
+    """
     known = [json.loads(case.read_text()) for case in TRAPS]
     assert len(known) == 191
     assert all(name in all_passes() for case in known for name in case["passes"])

@@ -20,11 +20,14 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "subgraphs": (REFUSED, "the model has a graph"),
     "dtype": (REFUSED, "the type of every tensor is in the schema"),
     "shape": (REFUSED, "a shape has at most 32 dimensions, each -1 (unknown), 0 or a positive number"),
-    "data-size": (REFUSED, "a constant has at least as many bytes as its shape takes"),
+    "data-size": (
+        REFUSED,
+        "a constant, if not packed, sparse or compressed, has a static shape and all bytes that this takes",
+    ),
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
         REFUSED,
-        "data outside the flatbuffer is inside the file and does not overlap other data",
+        "external data end inside the file; all buffers together have no more bytes than the file",
     ),
     "tensor-index": (REFUSED, "operators, graphs and signatures refer to existing tensors"),
     "operator-code": (REFUSED, "operators refer to existing operator codes"),
@@ -33,7 +36,10 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "load": (REFUSED, "the model can be loaded (any failure that has no rule of its own)"),
     "tables": (ERROR, "there are at most 1000000 tables, the limit of the C++ verifier"),
     "shape-size": (ERROR, "a tensor has fewer than 2^63 bytes"),
-    "packed-size": (ERROR, "a constant of a packed type has as many bytes as its shape takes"),
+    "packed-size": (
+        ERROR,
+        "a packed constant of a type of fixed size (such as i4, bf16) has as many bytes as its shape takes",
+    ),
     "strings": (ERROR, "the data of a constant of strings are valid, with one string for each element"),
     "quantization": (
         ERROR,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize by content files that are not circle or TFLite models; say how to get a model from them."""
+"""Recognize files that are not circle or TFLite models by their bytes; say how to get a model from them."""
 
 from __future__ import annotations
 

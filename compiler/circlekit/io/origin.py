@@ -10,7 +10,7 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
             no_options    set if the class has an options table, but the file has no table for this operator.
                           The value: the table's name if the file states it in the type field, else True
             far_options   True: the custom options are external data
-            misfit        why an operator is opaque although a class has its code
+            misfit        why the operator is opaque although its code has a declared class
             stored_code   the index of the operator code
             stored_version  the version of an opaque operator
     Value   buffer        the index of the tensor's buffer, if this buffer has no data and is not buffer 0
@@ -19,8 +19,8 @@ The field ``extra`` of models, graphs, operators and values has, besides fields 
                           what the file has, None (no string) or "" (an empty string)
             stored_quantization  the quantization table
 
-External data is constant data outside of the flatbuffer: the file gives its position instead of holding it in
-a vector.  Files beyond 2 GiB need it.
+External data are data of constants, or custom options, outside of the flatbuffer: the file gives their
+position instead of holding them in a vector.  Files beyond 2 GiB need them.
 """
 
 from __future__ import annotations

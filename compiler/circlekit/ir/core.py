@@ -52,7 +52,7 @@ class Value(Tensor):
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
         """Return a constant with the elements, dtype and shape of ``array``, which is not copied.
 
-        Raise ModelError if ``array`` is no numpy array, or has a dtype that no element type has.
+        Raise ModelError if ``array`` has no dtype, such as a list, or a dtype that ``DType.of`` refuses.
         """
         try:
             dtype = DType.of(array.dtype)
@@ -209,12 +209,13 @@ class Op(Declaration):
         value.producer = self
         value.result_index = len(self.results)
         self.results.append(value)
+        self.touch()
 
     def take_result(self, index: int, value: Value) -> Value:
         """Make ``value`` the result ``index`` of this operator; return the old result.
 
-        Both values keep their users.  If ``value`` had another producer, that operator gets a new result with
-        an empty name in the place of ``value``.  The old result has no producer any more.
+        Both values keep their users.  If an operator produced ``value`` before, it gets a new result with an
+        empty name in the place of ``value``.  The old result has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -301,6 +302,7 @@ class Graph:
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
+        """Make a graph without operators; raise ModelError if inputs or outputs are no lists of values."""
         self.name = name
         self.epoch = 0
         self.table: list[Value] = []
@@ -376,17 +378,24 @@ class Graph:
     # -- changes -------------------------------------------------------------------------------
 
     def append(self, op: Op) -> Op:
-        """Put ``op`` at the end, give names to its results that have none, and return it."""
+        """Put ``op`` at the end, give names to its results that have none, and return it.
+
+        Raise ModelError if ``op`` is no operator, or is in a graph already.
+        """
         return self._link(op, self._last, None)
 
     def insert_before(self, anchor: Op, op: Op) -> Op:
-        """Put ``op`` before ``anchor``, give names to its results that have none, and return it."""
+        """Put ``op`` before ``anchor``, give names to its results that have none, and return it.
+
+        Raise ModelError if ``op`` is no operator, is in a graph already, or ``anchor`` is not in this graph.
+        """
         return self._link(op, anchor.previous, anchor)
 
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
         """Put ``op`` after ``anchor``, or first if ``anchor`` is None.
 
-        Give names to the results of ``op`` that have none, and return ``op``.
+        Give names to the results of ``op`` that have none, and return ``op``.  Raise the errors of
+        ``insert_before``.
         """
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
@@ -430,7 +439,9 @@ class Graph:
         self._expect(op)
         for value in op.results:
             if value.use_count or self.is_output(value):
-                raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
+                raise ModelError(
+                    f"{op.code} cannot be removed: its result %{value.name} is still used or an output"
+                )
         self.unlink(op)
         op.drop_inputs()
 

@@ -210,21 +210,24 @@ class Declaration:
     # -- what each operator defines ------------------------------------------------------------
 
     def infer(self) -> Inferred:
-        """Return the types of the results; raise ShapeError if the operands do not fit."""
+        """Return the type of the result, or a tuple of types; raise ShapeError if the operands do not fit.
+
+        By default there is no shape rule: raise UnsupportedError, or return () if no results are declared.
+        """
         if self.result_names:
             raise UnsupportedError(f"{self.code} has no shape rule")
         return ()
 
     def inferred(self) -> tuple[TensorType, ...]:
-        """Return the types from ``infer`` as a tuple with one type per result.
+        """Return the types from ``infer`` as a tuple; their number is not compared with that of the results.
 
         Raise
 
         - ShapeError if the operands do not fit, or if a result would have more than MAX_RANK dimensions or a
           dimension out of range;
         - UnsupportedError if there is no shape rule;
-        - ModelError if a required operand or a graph attribute is missing, an attribute has a wrong value, or
-          ``infer`` itself is wrong;
+        - ModelError if a graph attribute is missing, ``infer`` reads a required operand that is missing, an
+          attribute has a wrong value, or ``infer`` itself is wrong;
         - any other CirclekitError that ``infer`` raises.
         """
         kind = type(self).__name__

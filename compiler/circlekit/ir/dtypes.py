@@ -78,7 +78,10 @@ class DType(Enum):
 
     @staticmethod
     def of(numpy: DTypeLike) -> DType:
-        """Return the element type of a numpy dtype; raise KeyError if there is none."""
+        """Return the element type of a numpy dtype; raise KeyError if there is none.
+
+        A big-endian dtype has none.
+        """
         return _BY_NUMPY[np.dtype(numpy)]
 
 

@@ -14,7 +14,10 @@ class Named(Enum):
 
 
 class Padding(Named):
-    """SAME pads so that the result has ceil(size / stride) elements along an axis.  VALID does not pad."""
+    """How a convolution or a pooling pads its data.
+
+    SAME: so that the result has ceil(size / stride) elements along an axis.  VALID: not at all.
+    """
 
     SAME = auto()
     VALID = auto()

@@ -25,9 +25,17 @@ from circlekit.ir.value import Array
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
     """Return why a constant of ``stored`` elements cannot be decoded to ``shape``; None if it can.
 
-    ``sparsity``: the schema's table SparsityParameters.  If the result is None, decoding takes memory for the
-    dense constant and the levels only.
+    ``sparsity``: the schema's table SparsityParameters; a model text may state fields of any type.  If the
+    result is None, decoding takes memory for the dense constant and the levels only.
     """
+    try:
+        return _fault(sparsity, shape, stored)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        return f"the sparsity has a value of a wrong type: {error}"
+
+
+def _fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
+    """Return the result of ``sparsity_fault``; raise any error for values of wrong types."""
     order = [int(x) for x in sparsity.get("traversal_order", ())]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity.get("dim_metadata", ())

@@ -57,6 +57,16 @@ def test_every_rule_has_a_test() -> None:
     assert {case[0] for case in CASES} | APART == set(RULES)
 
 
+def test_a_tensor_without_a_name_is_called_by_its_number() -> None:
+    assert [f.message for f in findings(put("T0.name", None))] == ["tensor 0 has no name"]
+
+
+def test_without_scales_there_are_as_many_maxima_as_minima() -> None:
+    ends = (put("T2.quantization.min", [0.0] * 3), put("T2.quantization.max", [1.0] * 2))
+    scales = (put("T2.quantization.scale", []), put("T2.quantization.zeroPoint", []))
+    assert [f.message for f in findings(*ends, *scales)] == ["expected as many maxima as minima, got 3 and 2"]
+
+
 def test_all_findings_are_listed() -> None:
     changes = [case[2] for case in CASES if case[0] in ("order", "text", "variable", "version", "min-max")]
     assert {f.rule for f in findings(*changes)} == {"order", "text", "variable", "version", "min-max"}

@@ -94,7 +94,7 @@ def test_a_scale_is_finite_and_above_zero(scale: float, is_good: bool) -> None:
     assert rules(value) == ([] if is_good else ["quantization-values"])
 
 
-def test_signatures_variables_and_external_data() -> None:
+def test_shape_signatures_and_external_data() -> None:
     value = Value("x", DType.FLOAT32, (2, 3))
     assert rules(value, shape_signature=[-1, 3]) == rules(value, external_buffer=1) == []
     assert rules(value, shape=[-1, 3], shape_signature=[2, 3]) == [], (

@@ -196,7 +196,7 @@ def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
 
 
 def test_unknown_field_warns() -> None:
-    """A tflite file with two more fields in Model, as in a newer schema."""
+    """As in a newer schema, Model has two more slots in its vtable: 10, which is absent, and 11."""
     data = bytearray(file_bytes("nothing.tflite"))
     root = struct.unpack_from("<I", data)[0]
     vtable = root - struct.unpack_from("<i", data, root)[0]
@@ -329,8 +329,8 @@ def test_name_that_is_not_utf8_is_kept() -> None:
     [
         (b"graph\tmain\r\n~", "not a model file but a text"),
         (b"graph main() {}" * 9 + b"\0", "not a model file but a text"),
-        (b"graph m\x7f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
-        (b"graph m\x1f", "expected b'TFL3' or b'CIR0' in bytes 4 to 8"),
+        (b"graph m\x7f", "expected b'TFL3' or b'CIR0' in bytes 4 to 7"),
+        (b"graph m\x1f", "expected b'TFL3' or b'CIR0' in bytes 4 to 7"),
         (b"graph m", "it ends after 7 bytes"),
         (b"graph ma", "not a model file but a text"),
     ],

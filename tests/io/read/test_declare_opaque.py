@@ -26,7 +26,7 @@ from tests.ir.recipes import graph_text
 
 
 def opaque_text(data: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the text of a file as a version of circlekit without declared operators printed it."""
+    """Return the text that a version of circlekit without declared operators would print for a file."""
     with monkeypatch.context() as patch:
         patch.setattr(load_ops, "REGISTRY", {})
         model = load_bytes(data)

@@ -39,11 +39,11 @@ def test_references_and_bytes_are_limited_by_the_size_of_the_file() -> None:
 def test_a_file_has_at_least_a_header() -> None:
     with pytest.raises(FormatError, match=f"expected {HEADER_BYTES} bytes or more, got {HEADER_BYTES - 1}"):
         decoder(size=HEADER_BYTES - 1).root()
-    with pytest.raises(FormatError, match="does not lead to an aligned place"):
+    with pytest.raises(FormatError, match="does not lead forwards to an aligned place"):
         decoder(size=HEADER_BYTES).root()
 
 
-ALIGNED, BEYOND = "does not lead to an aligned place", "beyond the end of the file"
+ALIGNED, BEYOND = "does not lead forwards to an aligned place", "beyond the end of the file"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_where_an_offset_may_lead(at: int, offset: int, error: str | None) -> No
         decoder().target(at, offset)
 
 
-OUTSIDE, INVALID = "expected a vtable inside the file", "has an invalid size"
+OUTSIDE, INVALID = "expected a vtable at an even byte inside the file", "has an invalid size"
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ MENTION = re.compile(r"\b(write_text|write_bytes|tofile|open)\b")
 
 
 def _writes(call: ast.Call) -> bool:
-    """Return whether this is a call that writes a file by its name."""
+    """Return whether the called function has the name, and the arguments, of one that writes a file."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     words = [a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]

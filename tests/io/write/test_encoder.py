@@ -65,6 +65,11 @@ def test_float_beyond_float32_is_refused() -> None:
         written(option("SoftmaxOptions", "beta", 1e39))
 
 
+def test_text_that_utf_8_cannot_encode_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"description: expected text that UTF-8 can encode: .*surrogates"):
+        written({"description": "\ud800"})
+
+
 def test_enum_values_by_name_and_number() -> None:
     assert read("AddOptions", "fused_activation_function", "RELU") == "RELU"
     assert read("AddOptions", "fused_activation_function", 3) == "RELU6"

@@ -35,7 +35,7 @@ def oracle_of(data: bytes) -> Oracle:
 
 
 def check_round(data: bytes) -> bytes:
-    """Assert that load, save, load gives an equal model and equal bytes; return these."""
+    """Assert that load, save, load gives an equal model and equal bytes; return the bytes."""
     model = load_bytes(data)
     saved = to_bytes(model)
     assert to_bytes(model) == saved
@@ -264,7 +264,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/m.circle", ".", "file/m.circle"])
-def test_missing_folder_is_refused(where: str, tmp_path: Path) -> None:
+def test_a_path_where_no_file_can_be_is_refused(where: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     model = load_bytes(file_bytes("nothing.circle"))
     with pytest.raises(FileError, match="cannot be written") as error:

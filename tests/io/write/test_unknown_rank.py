@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of unknown rank and scalars: a file has the shape [] for both, and the field has_rank."""
+"""Tensors of unknown rank and scalars: a file has [] for both; its field has_rank tells them apart."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ CASES = [
         "3:23",
         "expected shape [3, 2], got a literal of shape [2, 3]",
     ),
-    ("ragged", line("%b = const f32[3] [[1], [1, 2]]"), "3:21", "the inner lists differ in length"),
+    ("ragged", line("%b = const f32[3] [[1], [1, 2]]"), "3:21", "the inner lists differ in length or depth"),
     ("no payload", line("%b = const f32 [3]"), "4:3", "expected the data of the constant after its type"),
     ("unknown size", line("%b = const f32[?] zeros"), "3:21", "a constant needs a static shape, got [?]"),
     ("range", line("%b = const i8[1] [128]"), "3:20", "128 does not fit i8"),

@@ -107,7 +107,7 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
 
 
 def _signatures(tree: Tree) -> Iterator[Finding]:
-    """Check that signatures name inputs and outputs of their graph, each under a name of its own.
+    """Check that signatures refer to inputs and outputs of their graph, and that no name occurs twice.
 
     Also report each field ``deprecated_tag``, because ``load`` does not keep it.
     """

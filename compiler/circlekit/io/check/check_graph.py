@@ -67,8 +67,12 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return for each tensor of ``graph``, by ``id(value)``, its number in the file and its name as text."""
-    return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
+    """Return for each tensor of ``graph``, by ``id(value)``, its number in the file and its name, if any."""
+    labels = {}
+    for index, value in enumerate(graph.table):
+        name = "" if "stored_name" in value.extra else f" {value.name!r}"  # no name that ``load`` made
+        labels[id(value)] = f"tensor {index}{name}"
+    return labels
 
 
 def _has_data(value: Value) -> bool:

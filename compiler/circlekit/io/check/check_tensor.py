@@ -124,7 +124,10 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     minima, maxima = (0 if ends is None else len(ends) for ends in (quantization.min, quantization.max))
     if minima != maxima or minima not in (0, 1, len(scale) or minima):  # without scales, any number
         many = f"none, one of each, or as many of each as scales ({len(scale)})"
-        message = f"expected as minima and maxima {many}, got {minima} and {maxima}"
+        expected = (
+            f"expected as minima and maxima {many}" if len(scale) else "expected as many maxima as minima"
+        )
+        message = f"{expected}, got {minima} and {maxima}"
         yield Finding("min-max", path, message)
     invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
     if len(invalid):

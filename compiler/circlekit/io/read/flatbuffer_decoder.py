@@ -186,7 +186,7 @@ class Decoder:
             end = f"beyond the end of the file of {self.size:,} bytes, which may be cut off"
             self.fail(f"the offset at byte {at:,} leads to byte {target:,}, {end}")
         if not 0 < offset < MAX_OFFSET or target % 4:
-            self.fail(f"the offset {offset} at byte {at} does not lead to an aligned place in the file")
+            self.fail(f"the offset {offset} at byte {at} does not lead forwards to an aligned place")
         return target
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
@@ -239,7 +239,7 @@ class Decoder:
     def layout(self, vtable: int, spec: Table) -> Layout:
         """Return the layout of the tables that share the vtable at byte ``vtable``; fail if it is invalid."""
         if vtable < 0 or vtable > self.size - 4 or vtable % 2:
-            self.fail(f"expected a vtable inside the file, got one at byte {vtable}")
+            self.fail(f"expected a vtable at an even byte inside the file, got byte {vtable}")
         length, size = struct.unpack_from("<HH", self.data, vtable)
         if length < 4 or length % 2 or vtable + length > self.size or size < 4:
             self.fail(f"the vtable at byte {vtable} has an invalid size or is not inside the file")
@@ -300,7 +300,7 @@ class Decoder:
         member = field.enum.names.get(tag) if field.enum else None
         if member is None:
             if at is not None and not 0 < offset < min(MAX_OFFSET, self.size - at):  # as the C++ verifier
-                self.fail(f"the offset {offset} at byte {at} does not lead into the file", name)
+                self.fail(f"the offset {offset} at byte {at} does not lead forwards into the file", name)
             if tag or offset is not None:
                 self.lose(f"the schema has no member {tag} in this union; its value is lost", name)
         elif at is None:
@@ -319,7 +319,7 @@ class Decoder:
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
         if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
-            self.fail(f"{count} elements at byte {position} end beyond the file")
+            self.fail(f"{count} elements at byte {position} end beyond the file, or have 2 GiB or more")
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:

@@ -69,7 +69,7 @@ def unidentified(data: memoryview) -> str:
         return f"not a model file but a text; {advice}"
     if len(data) < 8:
         return f"not a model: it ends after {counted(len(data), 'byte')}"
-    return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
+    return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 7, got {bytes(data[4:8])!r}"
 
 
 class Loader:

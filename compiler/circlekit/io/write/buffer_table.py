@@ -69,10 +69,10 @@ EMPTY: Key = (0, 0)
 class BufferTable:
     """Chooses a buffer for each constant.
 
-    A constant that is a view of a buffer of the input file keeps that buffer.  Any other constant shares the
-    buffer of an equal constant, new or from the input file, if there is one.  To find equal constants,
-    lengths are compared first, then samples, then digests.  Buffers of the input file are never compared with
-    each other, so the constants of an unchanged model are only copied.
+    A constant that is a view of a whole buffer of the input file keeps that buffer.  Any other constant
+    shares the buffer of an equal constant, new or from the input file, if there is one.  To find equal
+    constants, lengths are compared first, then samples, then digests.  Buffers of the input file are never
+    compared with each other, so the constants of an unchanged model are only copied.
 
     A buffer that tensors of the input file used, but no tensor uses now, is dropped; buffers to which nothing
     in the input file referred are kept (``Origin.unused_buffers``).  So the indices in the new file are known

@@ -257,7 +257,10 @@ class Encoder:
         if kind is Kind.VECTOR:
             self.write_vector(at, item, value)
         elif kind is Kind.STRING:
-            text = value.encode("utf-8", "surrogateescape")
+            try:
+                text = value.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError as error:
+                raise ModelError(f"{item.name}: expected text that UTF-8 can encode: {error}") from None
             self.begin(at)
             self.out += _U32.pack(len(text)) + text + b"\0"
         elif kind is Kind.TABLE:

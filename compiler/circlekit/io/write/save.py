@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Save models as files of either format.  Equal models give equal bytes."""
+"""Save models as files of either format.  The same model always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def check_format(format: str) -> None:
 
 
 def to_bytes(model: Model, format: str | None = None) -> bytes:
-    """Return the bytes of the file that ``save`` would write.  ``format``: by default that of the model."""
+    """Return the bytes of the file that ``save`` would write; raise the errors of ``encoded``.
+
+    ``format``: by default that of the model.
+    """
     return b"".join(encoded(model, format or model.format).pieces())
 
 

@@ -35,10 +35,10 @@ MAX_DESCRIPTOR = 512
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array in a file, or in memory if no file can hold it; its elements are not set.
+    """Return a new array in a file, or in memory if a file is impossible; its elements are not set.
 
-    No file can hold it on a full disk, without ``posix_fallocate``, or if the file would have a descriptor
-    above the limit.
+    It is in memory if it is empty or has Python objects as elements, if the disk is full, if the system lacks
+    ``posix_fallocate``, and if the file would have a descriptor above the limit.
     """
     size = prod(shape) * dtype.itemsize
     largest = MAX_DESCRIPTOR if size >= HUGE_BYTES else MAX_DESCRIPTOR // 2

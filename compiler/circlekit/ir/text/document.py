@@ -3,18 +3,18 @@
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | "base64" "(" string ")")
-    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]
-    ports     := [port {"," port}]     port := [key ":"] value
+    signature := "signature" string graphref "(" port... ")" ["->" "(" port... ")"]
+    port      := [(name | string) ":"] value
     extra     := "extra" tree
-    graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
+    graph     := "graph" (name | string) "(" input... ")" ["->" value {"," value}]
                  ["named" "(" string ")"] "{" {line} "}"
     input     := value ":" type | value           the second form repeats an earlier input
-    line      := statement | call | value ":" type | "extra" tree | "table" ["[" [value {"," value}] "]"]
-    rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
+    line      := statement | call | value ":" type | "extra" tree | "table" ["[" value... "]"]
+    rules     := "rules" "{" {name "(" argument... ")"} "}"
 
 A ``graphref`` is ``@name``.  A ``value`` is ``%name``: in a signature, a value of the graph before the ports;
-elsewhere, a value of the graph in whose text it stands.  ``syntax`` defines ``statement``, ``call``,
-``type``, ``tree`` and ``argument``.
+elsewhere, a value of the graph in whose text it stands.  ``syntax`` explains the notation, and defines
+``statement``, ``call``, ``type``, ``tree`` and ``argument``.
 
 ``model`` and ``extra`` occur at most once in a document, ``table`` and ``extra`` at most once in a graph.
 

@@ -87,7 +87,8 @@ def fill(
     an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so
     that ``high`` is excluded; other fillers round to nearest.  A bool is true if the number is not 0; with
     ``uniform``, if the number is at least 0.5.  Raise ModelError for arguments or a dtype that the filler
-    does not take, and for NaN in an integer or a bool; LimitError for an array above the memory limit.
+    does not take, and for NaN in an integer or a bool; LimitError if the array and the temporary memory
+    together exceed the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; {bytes_hint(dtype)}")

@@ -176,8 +176,8 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
     if numbers.ndim > MAX_RANK:
         fail(f"the literal has {counted(numbers.ndim, 'dimension')}, expected at most {MAX_RANK}")
     for item in numbers.flat:
-        if isinstance(item, list):  # numpy keeps lists as items if their lengths differ
-            fail("the inner lists differ in length")
+        if isinstance(item, list):  # numpy keeps lists as items if their shapes differ
+            fail("the inner lists differ in length or depth")
         if not isinstance(item, bool | int | float):
             fail(f"expected a number, got {item.name if isinstance(item, Arguments) else item}")
     return numbers

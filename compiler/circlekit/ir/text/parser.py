@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-The text may come from an untrusted source: the parser obeys the memory limit, and reads files only by the
-function ``resolve`` of its caller.  If the text leaves out the dtype or the shape of a result, or both, the
+The text may come from an untrusted source: fillers obey the memory limit, and files are read only by the
+function ``resolve`` of the caller.  If the text leaves out the dtype or the shape of a result, or both, the
 parser infers what is missing.  A text without a ``model`` line is a circle model.  The default seed of a
 filler such as ``gaussian(0, 1)`` depends on the names of its graph and its value, but not on the name of the
 file.
@@ -65,13 +65,16 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
 
     ``circlekit.ops`` must have been imported, because it declares the operators.  ``label``: the name of the
     text in errors, such as its path, and the ``source`` of the model.  ``resolve``: reads constants from
-    files; by default a text that refers to a file is an error.
+    files; by default a text that refers to a file is an error.  Types in the text are not compared with shape
+    rules: see ``ir.shape_inference.check_shapes``.
 
     Raise
 
-    - ParseError, with the place, for an invalid text, and if the constants together exceed the memory limit;
-    - ModelError, mostly its subclass ShapeError, if an operator does not fit its operands;
-    - ModelError or UnsupportedError if the text leaves out types of results that cannot be inferred;
+    - ParseError, with the place, for an invalid text, and if the arrays of fillers exceed the memory limit
+      (arrays whose elements are in the text do not count);
+    - if the text leaves out the dtype or shape of a result: ModelError, mostly its subclass ShapeError, if
+      the operator does not fit its operands; ModelError or UnsupportedError (ParseError for an Opaque) if the
+      type cannot be inferred;
     - the errors of ``resolve``.
     """
     source = Source(text, label)
@@ -255,8 +258,8 @@ class _GraphBuilder:
             message = f"expected {counted(len(call.results), 'type')}, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
-        # a call without results and types is inferred, too: its shape rule knows whether results are missing;
-        # an Opaque has no shape rule
+        # A call that names no results lacks no type.  It is inferred all the same: only the shape rule knows
+        # whether the operator has results.  An Opaque has no shape rule
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
         if cls is OpaqueOp and not is_typed:
             self.source.fail(f"the results of {OPAQUE} need types, they cannot be inferred", token)
@@ -300,7 +303,8 @@ class _GraphBuilder:
         operands = [self._reference(node) for node in call.operands]
         pairs = list(zip(call.operands, specs, strict=True))
         of_literals = {spec for node, spec in pairs if node.literal is not None}
-        # the dtype of an operand that declares the same dtypes; ``operands`` still has None for each literal
+        # for the declaration of each literal: the dtype of an operand whose declaration has the same dtypes;
+        # at this time ``operands`` has None for each literal
         alike = {spec: dtype_alike(cls, spec, operands, specs) for spec in of_literals}
         for index, (node, spec) in enumerate(pairs):
             if node.literal is not None:

@@ -21,9 +21,12 @@ x with commas between them; a comma may follow the last.  ``name``, ``string``, 
 ``dtype`` a name such as f32.
 
 A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
-for an absent operand) and a name in a picture.  An operand that is a value or a name is a ref, not a literal;
-only the names ``true`` and ``false`` are literals.  This module accepts the whole grammar in every text.
-What is not allowed in a model (such as ``?`` after an operand), or not in a picture, is refused later.
+for an absent operand) and a name in a picture.  An operand that begins with a value or a name is a ref, so
+``zeros(3)`` is no operand; only the names ``true`` and ``false`` are literals.  The literal of a constant is
+neither a graph nor a value.
+
+Except for this, the module accepts the whole grammar in every text.  What is not allowed in a model (such as
+``?`` after an operand), or not in a picture, is refused later.
 
 Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
 invalid text.  The names of operators, dtypes and fillers are checked later.
@@ -231,7 +234,8 @@ def parse_type(source: Source) -> TypeNode:
 def _refuse_misspelled_suffix(source: Source) -> None:
     """Raise ParseError if the name after a type resembles a suffix.
 
-    A filler or an operator may also follow a type; their names do not resemble a suffix with arguments.
+    A filler or an operator may also follow a type.  No name of these resembles ``quant``, ``extra`` or
+    ``named``.
     """
     token, following = source.peek, source.ahead().text
     begins_statement = following in ("=", ",", ":")  # ``token`` is then a result in a picture

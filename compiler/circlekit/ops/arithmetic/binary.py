@@ -35,7 +35,10 @@ from circlekit.ops.quantized_values import is_quantized, is_quantized_8_or_16_bi
 
 
 class BinaryWithActivation(Binary, fuses_activation=True):
-    """A binary operator that applies an activation to its result."""
+    """A binary operator that applies an activation to its result.
+
+    Infinite floats become the largest or the lowest finite number, even without an activation, as in LiteRT.
+    """
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
 
@@ -147,8 +150,8 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    If the operands are int16 and the result has 8 bits, the declared scales are ignored.  The kernel then
-    takes 2^-15 as the scale of the operands, and 2^-7 as the scale of the result.
+    If the operands are quantized int16 and the result has 8 bits, the declared scales are ignored.  The
+    kernel then takes 2^-15 as the scale of the operands, and 2^-7 as the scale of the result.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)

@@ -136,8 +136,10 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
 
     A half is rounded away from zero, as in LiteRT's reference kernels; its optimized kernels round some
     halves differently (see ``numerics.output_stage.Kernels``).  If x / scale is NaN or outside of int32, it
-    becomes -2^31; then the zero point is added modulo 2^32, as on x86.  A quantized input is requantized if
-    ``REQUANTIZED`` or ``ONE_REQUANTIZED`` lists its dtype with that of the result; other pairs of dtypes have
+    becomes -2^31; then the zero point is added modulo 2^32, as on x86.
+
+    float32 becomes int8, uint8, int16, int4 or uint4.  Quantized integers are requantized if ``REQUANTIZED``
+    or ``ONE_REQUANTIZED`` has the pair of their dtype and that of the result.  All other pairs of dtypes have
     no kernel.
     """
 
@@ -232,8 +234,8 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     """x rounded to the nearest of 2^``num_bits`` evenly spaced numbers from about ``min`` to about ``max``.
 
     All these numbers are shifted by the same distance, so that 0.0 is one of them.  With ``narrow_range``
-    there is one number less.  As TensorFlow requires, ``num_bits`` is 2 to 16, and ``min`` less than ``max``
-    (which is not checked).
+    there is one number less.  As TensorFlow requires, ``num_bits`` is 2 to 16, and ``min`` less than ``max``;
+    only ``num_bits`` is checked.
     """
 
     min: float = attribute(0.0)

@@ -106,7 +106,7 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
-    """floor(lhs / rhs).  For integers, rhs = 0 raises ModelError.
+    """floor(lhs / rhs).  For integers, rhs = 0 raises ModelError.  Quantized data count as plain integers.
 
     The quotient of floats is computed in float64, as in LiteRT, because float32 may round it up to a whole
     number.
@@ -126,7 +126,7 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
     """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.
 
-    For integers, rhs = 0 raises ModelError.
+    For integers, rhs = 0 raises ModelError.  Quantized data count as plain integers.
     """
 
     quantization_rule = None  # the kernel ignores scales
