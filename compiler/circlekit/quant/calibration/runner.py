@@ -34,9 +34,9 @@ class Runner:
     than SECONDS_ALONE.
     ``client``: a ``distributed.Client``; if not None, its cluster runs the samples, and ``processes`` has no
     effect.
-    A model that computes one step of a sequence per run (``keeps_state``) is always run in this process: each
-    sample continues from the state that the sample before left.  For any other model, each sample begins with
-    the initial state, so the statistics do not depend on who runs the samples.
+    A model that computes one step of a sequence per run (``keeps_state``) is always run in this process, and
+    ``client`` has no effect: each sample continues from the state that the sample before left.  For any other
+    model, each sample begins with the initial state, so the statistics do not depend on who runs the samples.
     """
 
     engine: str = "circlekit"
