@@ -204,7 +204,7 @@ def test_transpose_of_weights_is_removed() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (layer(), "expected an operand from a Transpose of the last two axes"),
+        (layer(), "expected an operand from a Transpose that swaps the last two axes"),
         (
             layer("FullyConnected(%x, %t, %b)", w="[3,4]", before=TURNED),
             "would need an ADD or a Reshape, so nothing is gained",
@@ -219,7 +219,7 @@ def test_transpose_of_weights_is_removed() -> None:
         ),
         (
             layer("FullyConnected(%x, %t)", before="%t = Transpose(%w, [0, 1])"),
-            "expected an operand from a Transpose of the last two axes",
+            "expected an operand from a Transpose that swaps the last two axes",
         ),
     ],
 )

@@ -140,7 +140,7 @@ def test_values_are_those_of_rounded_weights_and_activations() -> None:
 
 @pytest.mark.parametrize(("narrow", "low"), [(True, -2.0), (False, -2.0 * 256 / 254)])
 def test_symmetric_ranges(narrow: bool, low: float) -> None:
-    """The integers are -127 to 127 if narrow; else -128 to 127, so the lower end is 128 / 127 times as far."""
+    """The integers are -127 to 127 if narrow, else -128 to 127; the ends of the range have the same ratio."""
     model = network(conv("%z"))
     calibration = circlekit.calibrate(model, [[X]])
     calibration.main["z"] = TensorStatistics(-0.5, 2.0, 1, minima=[-0.5], maxima=[2.0])

@@ -47,8 +47,8 @@ class Runner:
         """Yield the statistics of each sample in the order of the samples.
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
-        Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, or if the
-        process that runs a sample crashes or is killed.  Raise UnsupportedError if the engine is unknown or
+        Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
+        process that runs a sample crashes or is killed, or if ``engine`` is no text.  Raise UnsupportedError if the engine is unknown or
         cannot run ``model``, if ``client`` is no client, or if no cluster runs the samples and ``processes``
         is not an integer of at least 1.
         """

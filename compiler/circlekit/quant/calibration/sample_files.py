@@ -92,7 +92,8 @@ class SampleFile:
         if len(words) == 1:
             return read_raw_record(self._found(words[0]), interface)
         if len(words) != len(inputs):
-            raise ShapeError(f"expected one file, or one for each of {len(inputs)} inputs, got {len(words)}")
+            more = f", or one for each of {len(inputs)} inputs" if len(inputs) > 1 else ""
+            raise ShapeError(f"expected one file{more}, got {len(words)}")
         return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
 
     def _found(self, word: str) -> Path:
