@@ -173,7 +173,7 @@ class OrderSearch:
                 for following in self._following(step, reached):
                     known = found.get(following.done, following)
                     found[following.done] = min(known, following, key=lambda step: step.peak)
-            # of equal peaks, the one with fewer live bytes is better; an operator more is worth one byte
+            # of steps with equal peaks, fewer live bytes are better; one more operator is worth one byte
             ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
             complete = [step for step in ranked if step.count == len(self.predecessors)]
             best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)
