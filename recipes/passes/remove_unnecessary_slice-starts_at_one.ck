@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: expected all 2 of axis 0, got -1 from 1 on
+# Refused: %b: expected all 2 of axis 0, got the size -1 from index 1
 
 graph main(%x: f32[2,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(remove_unnecessary_slice)
   unchanged()
-  refused("expected all 2 of axis 0, got -1 from 1 on")
+  refused("expected all 2 of axis 0, got the size -1 from index 1")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: expected all elements of axis 0, got 2 from 0 on
+# Refused: %b: expected all elements of axis 0, got the size 2 from index 0
 
 graph main(%x: f32[?,3]) -> %y {
   %a = Neg(%x)
@@ -10,5 +10,5 @@ graph main(%x: f32[?,3]) -> %y {
 rules {
   passes(remove_unnecessary_slice)
   unchanged()
-  refused("expected all elements of axis 0, got 2 from 0 on")
+  refused("expected all elements of axis 0, got the size 2 from index 0")
 }

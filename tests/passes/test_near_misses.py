@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of matching models, for all passes: values stay equal, or a picture refuses with a message."""
+"""Mutants, which are models that a pass rewrites, with one change.
+
+Either their values stay equal, or the picture refuses with a message.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Pipelines: which passes they run, in which order, and why.  No other file orders the passes of a pipeline.
 
 A round runs the phases of a pipeline one after the other, each until none of its passes changes the model.
-Rounds repeat until one of them changes nothing.  A pass is in a pipeline if one phase has its name.
+Rounds repeat until one of them changes nothing.  A pass is in a pipeline if a phase of the pipeline names it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,10 @@ from circlekit.quant.plan import key_of
 
 
 def cautions(model: Model) -> list[str]:
-    """Return a sentence for each ``Op.integer_caution`` of the operators of the quantized ``model``."""
+    """Return a sentence for each different ``Op.integer_caution`` of operators of the quantized ``model``.
+
+    The sentence names the first of the operators with this caution, and counts the others.
+    """
     names: dict[str, list[str]] = {}
     for op in model.ops():
         caution = op.integer_caution()

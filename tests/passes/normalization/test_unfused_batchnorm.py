@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms written as several operators after a layer, and convolutions on blocks as dilation."""
+"""Batch norms that are written as several operators become part of the layer before them.
+
+Also, a convolution between SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND becomes a dilated convolution.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order with the lowest peak: against all orders, with the beam search, and what stays in order."""
+"""The order with the lowest peak, compared with all orders; operators with effects keep their order."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_lower_peak_in_an_arena_of_the_same_size() -> None:
     ],
 )
 def test_operators_with_effects_keep_their_order(second: str, has_effect: bool) -> None:
-    """Svdf changes its memory."""
+    """Svdf has an effect: it changes %memory.  An operator that has an effect, too, must stay after it."""
     model = circlekit.parse(f"""
         graph main(%x: f32[1,3], %c: bool[1]) -> %y, %z {{
           %feature = const f32[2,3] gaussian(0, 1)

@@ -31,9 +31,9 @@ def test_slice_of_everything(shape: str, size: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "begin", "size", "sentence"),
     [
-        ("[2,3]", "[0, 0]", "[2, 2]", "expected all 3 of axis 1, got 2 from 0 on"),
-        ("[2,3]", "[1, 0]", "[-1, 3]", "expected all 2 of axis 0, got -1 from 1 on"),
-        ("[?,3]", "[0, 0]", "[3, 3]", "expected all elements of axis 0, got 3 from 0 on"),
+        ("[2,3]", "[0, 0]", "[2, 2]", "expected all 3 of axis 1, got the size 2 from index 0"),
+        ("[2,3]", "[1, 0]", "[-1, 3]", "expected all 2 of axis 0, got the size -1 from index 1"),
+        ("[?,3]", "[0, 0]", "[3, 3]", "expected all elements of axis 0, got the size 3 from index 0"),
     ],
 )
 def test_slice_of_a_part(shape: str, begin: str, size: str, sentence: str) -> None:

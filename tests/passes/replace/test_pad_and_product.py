@@ -82,7 +82,7 @@ def test_padv2_near_misses(text: str, sentence: str) -> None:
 
 
 def test_padv2_of_no_elements_stays() -> None:
-    """A window has two rows: the one before and the one after the elements, of which there are none."""
+    """The operand has no rows, so a window of two rows holds only padding: one row before, one after."""
     call = "MaxPool2D(%p) {padding: VALID, filter_height: 2}"
     text = pooled(paddings="[[0,0],[1,1],[0,0],[0,0]]", pool=call).replace("f32[1,5,4,2]", "f32[1,0,4,2]")
     for shape in ("f32[1,0,4,2]", "f32[1,?,4,2]"):
@@ -204,7 +204,7 @@ def test_transpose_of_weights_is_removed() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (layer(), "expected an operand from a Transpose of the last two axes"),
+        (layer(), "expected an operand from a Transpose that swaps the last two axes"),
         (
             layer("FullyConnected(%x, %t, %b)", w="[3,4]", before=TURNED),
             "would need an ADD or a Reshape, so nothing is gained",
@@ -219,7 +219,7 @@ def test_transpose_of_weights_is_removed() -> None:
         ),
         (
             layer("FullyConnected(%x, %t)", before="%t = Transpose(%w, [0, 1])"),
-            "expected an operand from a Transpose of the last two axes",
+            "expected an operand from a Transpose that swaps the last two axes",
         ),
     ],
 )

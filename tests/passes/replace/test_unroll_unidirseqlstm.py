@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LSTM becomes its steps, with all optional operands; other forms stay."""
+"""An LSTM, also one with optional operands, becomes its steps; near misses stay."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices move before operators: through which, along which axes, and when they stay."""
+"""Slices move before operators: before which ones, along which axes, and when they stay."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_packed_constants_with_other_packing_differ() -> None:
         value.extra["packing"] = packing
     assert [[v.name for v in group] for group in equal_constants(values)] == [["a", "c"], ["b"]]
     for value in values:
-        value.shape = (4,)  # what else is recorded of plain constants does not matter
+        value.shape = (4,)  # now the constants are not packed: ``extra`` is not compared
     assert len(equal_constants(values)) == 1
 
 
@@ -97,7 +97,8 @@ def test_another_number_of_operands_is_a_difference() -> None:
 
 def test_absent_operand_is_a_difference() -> None:
     layer = "FullyConnected(%x, [[1.0, 2.0]], {})"
-    # different_operators assumes that equal operators are merged: then only the types can differ
+    # Two operators without bias are equal.  But different_operators assumes that equal operators were merged,
+    # so it says that their types differ.
     for bias, beginning in (("none", "%b: is f32"), ("[1.0]", "%b: reads nothing, but %a reads ")):
         model = parse_model(
             f"""graph main(%x: f32[1,2]) -> %a, %b {{

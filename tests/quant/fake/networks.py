@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks for fake quantization, line by line."""
+"""Small networks for fake quantization, and functions that return lines of their text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ graph main({inputs}) -> {outputs} {{
 
 
 def conv(result: str, source: str = "%x", weights: str = "%w", act: str = "NONE") -> str:
-    """Return a line that computes ``result``."""
+    """Return a line that computes ``result`` by a Conv2D."""
     return f"  {result} = Conv2D({source}, {weights}, %b) {{act: {act}}} : f32[2,4,4,3]\n"
 
 

@@ -60,7 +60,7 @@ BYPASS = "%o: f32[2,4,4,3]"
             BYPASS,
             [("y", "act_quant"), ("z", "post_activation_bypass_quant"), ("w", "weights_quant")],
         ),
-        (  # the activation after the ADD is fused later: the ADD is not rounded, nor is the activation
+        (  # a separate activation after this ADD: neither the ADD nor the activation is rounded
             conv("%y", act="RELU") + call("%a", "Add(%y, %o)") + call("%z", "Relu(%a)"),
             BYPASS,
             [("y", "act_quant"), ("w", "weights_quant")],
@@ -140,7 +140,7 @@ def test_values_are_those_of_rounded_weights_and_activations() -> None:
 
 @pytest.mark.parametrize(("narrow", "low"), [(True, -2.0), (False, -2.0 * 256 / 254)])
 def test_symmetric_ranges(narrow: bool, low: float) -> None:
-    """The integers are -127 to 127 if narrow; else -128 to 127, with a lower end 256 / 254 times as far."""
+    """The integers are -127 to 127 if narrow, else -128 to 127; the ends of the range have the same ratio."""
     model = network(conv("%z"))
     calibration = circlekit.calibrate(model, [[X]])
     calibration.main["z"] = TensorStatistics(-0.5, 2.0, 1, minima=[-0.5], maxima=[2.0])

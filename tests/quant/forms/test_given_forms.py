@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms, with which a model was trained: where they fit, with finer steps, and for other tensors."""
+"""Forms with which a model was trained: where they fit, when steps become finer, which tensors get them."""
 
 from __future__ import annotations
 

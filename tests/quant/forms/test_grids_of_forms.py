@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms as sets of numbers: what they hold, cover and become."""
+"""The numbers that given forms stand for: conversions, finer forms, ranges, and forms that follow."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SAMPLES = random_samples(4, 8)
 
 
 def chain(spread: float) -> circlekit.Model:
-    """Four fully connected layers; one column of the second has weights ``spread`` times as large."""
+    """Return four fully connected layers; one column of the second has weights ``spread`` times as large."""
     rng = np.random.default_rng(5)
     weights = [rng.normal(size=(8, 8)).round(3) for _ in range(4)]
     weights[1][:, 0] *= spread
@@ -47,7 +47,7 @@ def sqnr(
 
 
 def spectrogram() -> circlekit.Model:
-    """Layer, square, logarithm, layer: int8 has no numbers for small squares, whose logarithms are large."""
+    """Return layer, square, logarithm, layer: int8 makes small squares equal, but their logarithms differ."""
     rng = np.random.default_rng(7)
     first, last = rng.normal(size=(32, 64)).round(2).tolist(), rng.normal(size=(4, 32)).round(2).tolist()
     return circlekit.parse(f"""

@@ -81,7 +81,7 @@ class OrderSearch:
     ``_released_by``: for each operator, (size, users) of each buffer that it releases if it is the last user.
     ``_live``: the bytes that are live at the beginning.
     ``_floor``: a lower bound of the peak of every order.  It is the larger of ``_live`` and of the most bytes
-    that an operator needs: its buffers, and the inputs of the graph that are never released.
+    that an operator needs: its buffers, and those that are live from the beginning and never released.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     ``_trials``: about the number of continuations of paths that were tried; an operator that
     ``_without_choice`` runs counts twice.
@@ -173,12 +173,12 @@ class OrderSearch:
                 for following in self._following(step, reached):
                     known = found.get(following.done, following)
                     found[following.done] = min(known, following, key=lambda step: step.peak)
-            # of equal peaks, the one with fewer live bytes is better; an operator more is worth one byte
+            # of steps with equal peaks, fewer live bytes are better; one more operator is worth one byte
             ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
             complete = [step for step in ranked if step.count == len(self.predecessors)]
             best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)
             better = [step for step in ranked if best is None or step.peak < best.peak][:BEAM_WIDTH]
-            # the number of continuations of each step and all better ones
+            # for each step, the number of continuations of this step and all better ones together
             tried = list(accumulate(step.ready.bit_count() for step in better))
             steps = better[: max(1, bisect_right(tried, trials))]
         return best.order() if best is not None else None

@@ -90,7 +90,7 @@ def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
 
 
 class ForwardReshapeToUnaryOp(SinkPass):
-    """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
+    """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x and constants of one element.
 
     f may also be a MEAN with keep_dims over leading axes that the Reshape keeps, or a softmax if the Reshape
     keeps the last axis.  A pipeline moves no Reshape to a result of more bytes.

@@ -25,7 +25,7 @@ class _Chain(NamedTuple):
 
 
 class ForwardMovementChain(GraphPass):
-    """f(chain(x))  ==  chain(f(x)) for an elementwise f of one value, or of one value and constant numbers.
+    """f(chain(x))  ==  chain(f(x)) for an elementwise f of x and constants of one element.
 
     ``chain``: Reshapes and Transposes, at least one of each, such as a channel shuffle; other passes move
     chains of one kind.  One run moves f before the whole chain.  If f is between two chains, these become one

@@ -98,8 +98,9 @@ def _steps(value: Value) -> tuple[float, int, int] | None:
 class RemoveQdqForMpo(Rewrite):
     """quantize(dequantize(quantize(x)))  becomes  quantize(x), for an x that a matrix product computes.
 
-    Values are no longer rounded to the grid of the first quantize, or clamped to its range.  In ONE, such a
-    product is called a mixed-precision operator (MPO).
+    All users of the result must be DEQUANTIZE operators.  Values are no longer rounded to the grid of the
+    first quantize, or clamped to its range.  In ONE, such a product is called a mixed-precision operator
+    (MPO).
     """
 
     name = "remove_qdq_for_mpo"

@@ -71,7 +71,10 @@ class RemoveUnnecessaryReshape(Rules):
 
 
 class RemoveReshapeBeforeFullyConnected(Rewrite):
-    """fc(reshape(x), w)  ==  fc(x, w): FULLY_CONNECTED reads its input as rows of the width of w."""
+    """fc(reshape(x), w)  ==  fc(x, w): FULLY_CONNECTED reads its input as rows of the width of w.
+
+    This holds if keep_num_dims is false.  x must have two dimensions or more.
+    """
 
     name = "remove_reshape_before_fullyconnected"
     quantized = True

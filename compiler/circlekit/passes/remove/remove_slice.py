@@ -130,7 +130,7 @@ class RemoveUnnecessarySlice(Removed, call="Slice(x, begin: const, size: const)"
         for axis, (dim, first, count) in enumerate(zip(x.known_shape, begin, size, strict=True)):
             if first != 0 or count not in (-1, dim):
                 expected = f"all {dim or 'elements'} of axis {axis}"
-                return f"%{y.name}: expected {expected}, got {count} from {first} on"
+                return f"%{y.name}: expected {expected}, got the size {count} from index {first}"
         return None
 
 

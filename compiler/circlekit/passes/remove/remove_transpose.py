@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove Transposes that, alone or together with neighboring operators, keep the order of the elements."""
+"""Remove, merge and cancel Transposes; replace them by a Reshape where the elements keep their order."""
 
 from __future__ import annotations
 
@@ -123,7 +123,11 @@ TRANSPOSE_RESHAPE_TRANSPOSE = """w = Transpose(x, first: const)
 
 
 class RemoveUnnecessaryTranspose(Rules):
-    """Remove Transposes that, alone or together with neighboring Reshapes, keep the order of the elements."""
+    """Remove Transposes that move no axis; replace other Transposes and Reshapes by one Reshape if possible.
+
+    The replaced operators are a Transpose and a Reshape in either order, or a Transpose, a Reshape and a
+    second Transpose.  Together they must keep the order of the elements.
+    """
 
     name = "remove_unnecessary_transpose"
     rules = (
@@ -180,7 +184,7 @@ class Identity(IdentityPerm):
 
 
 class RemoveRedundantTranspose(Rules):
-    """Cancel or merge two Transposes in a row; remove one that moves nothing."""
+    """Cancel or merge two Transposes in a row; remove a Transpose that moves no axis."""
 
     name = "remove_redundant_transpose"
     rules = (Cancel, Merge, Identity)

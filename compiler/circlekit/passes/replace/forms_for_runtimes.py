@@ -134,7 +134,8 @@ class _Expand(Rewrite):
 class ExpandBroadcastConst(Rules):
     """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape if one dimension is broadcast.
 
-    The other operand must already have the shape of the result.
+    The constant must have the rank of the result.  The other operand must have the shape of the result, which
+    must be static.
     """
 
     name = "expand_broadcast_const"
@@ -145,7 +146,10 @@ class ExpandBroadcastConst(Rules):
 
 
 class ShuffleWeightTo16x1Float32(Rewrite):
-    """Store float32 weights of FULLY_CONNECTED in ONE's format SHUFFLED16x1FLOAT32, in blocks of 16 rows."""
+    """Store float32 weights of FULLY_CONNECTED in ONE's format SHUFFLED16x1FLOAT32, in blocks of 16 rows.
+
+    The weights must be constant, and their number of rows a multiple of 16.  TFLite models stay unchanged.
+    """
 
     name = "shuffle_weight_to_16x1float32"
     formats = frozenset({"circle"})

@@ -94,7 +94,7 @@ class SubstituteStridedSliceToReshape(
 
 
 class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)", attributes=""):
-    """transpose(x, perm)  ==  reshape(x, the permuted shape), if all dimensions above 1 keep their order."""
+    """transpose(x, perm)  ==  reshape(x, the permuted shape), if dimensions other than 1 keep their order."""
 
     name = "substitute_transpose_to_reshape"
 
@@ -167,8 +167,9 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
     """Refuse unless ``user`` is a max pool whose windows all contain elements that are not padding.
 
     ``value``: the result of the PADV2, perhaps transposed.  ``edges``: the padding of each of its axes.
-    Along each axis, the padding at either end must be shorter than the window.  If there may be no elements
-    between them, the two paddings together must be shorter.  Along the axes 0 and 3, a window has size 1.
+    Along each axis, the padding at either end must be shorter than the window.  If the operand of the PADV2
+    may be empty, the padding at both ends together must be shorter.  Along the axes 0 and 3, a window has
+    size 1.
     """
     if not isinstance(user, MaxPool2D):
         return f"%{value.name}: is read by {short_op(user)}, expected MaxPool2D"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of one operator: with it, a target can be asked whether it runs the operator."""
+"""Make a model of one operator, to ask a target whether it runs the operator."""
 
 from __future__ import annotations
 

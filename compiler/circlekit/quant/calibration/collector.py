@@ -56,7 +56,7 @@ def collect(
 
     First give distinct names to the tensors of ``model``, in place (see ``make_names_distinct``).
 
-    ``samples``: the samples, or the path of a file or folder with samples; each process holds one at a time.
+    ``samples``: the samples, or the path of a file or folder with samples; each process holds few at a time.
     ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
     (see ``observer``).  Every tensor gets a range.
     ``runner``: how the samples are run; None: ``Runner()``.

@@ -84,7 +84,7 @@ def mean_of_samples(statistics: TensorStatistics) -> Range:
 def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: float = 99.0) -> Range:
     """Return ONE's percentiles: ``low`` of the minima of all samples, ``high`` of their maxima.
 
-    ``low``, ``high``: from 0 to 100.
+    ``low``, ``high``: from 0 to 100.  If ``low`` is above ``high``, the returned min may be above max.
     """
     return percentile(_seen(statistics.minima), low), percentile(_seen(statistics.maxima), high)
 
@@ -322,7 +322,8 @@ def estimate_range(
     ``options``: the other options of that estimator.  If a person has edited the range in a file
     (``statistics.is_edited``), that range is returned, whatever the estimator.
     Raise UnsupportedError for an unknown name or an option out of its range; ModelError if no finite number
-    was observed, or if the estimator needs a histogram and there is none.
+    was observed, or if the estimator needs a histogram and there is none; TypeError for an option that the
+    estimator does not have.
     """
     check_estimator(estimator)
     if statistics.is_edited:

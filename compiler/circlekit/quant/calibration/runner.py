@@ -34,9 +34,9 @@ class Runner:
     than SECONDS_ALONE.
     ``client``: a ``distributed.Client``; if not None, its cluster runs the samples, and ``processes`` has no
     effect.
-    A model that computes one step of a sequence per run (``keeps_state``) is always run in this process: each
-    sample continues from the state that the sample before left.  For any other model, each sample begins with
-    the initial state, so the statistics do not depend on who runs the samples.
+    A model that computes one step of a sequence per run (``keeps_state``) is always run in this process, and
+    ``client`` has no effect: each sample continues from the state that the sample before left.  For any other
+    model, each sample begins with the initial state, so the statistics do not depend on who runs the samples.
     """
 
     engine: str = "circlekit"
@@ -47,10 +47,10 @@ class Runner:
         """Yield the statistics of each sample in the order of the samples.
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
-        Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, or if the
-        process that runs a sample crashes or is killed.  Raise UnsupportedError if the engine is unknown or
-        cannot run ``model``, if ``client`` is no client, or if no cluster runs the samples and ``processes``
-        is not an integer of at least 1.
+        Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
+        process that runs a sample crashes or is killed, or if ``engine`` is no text.  Raise UnsupportedError
+        if the engine is unknown or cannot run ``model``, if ``client`` is no client, or if no cluster runs
+        the samples and ``processes`` is not an integer of at least 1.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

@@ -30,7 +30,7 @@ FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
 class SampleFile:
     """The samples for ``model`` in the file or folder ``path``.
 
-    Only one sample is in memory at a time.  Exception: a compressed npz file is read as a whole.
+    At most three samples are in memory at a time.  Exception: a compressed npz file is read as a whole.
     A folder and an HDF5, npz, npy or raw file are read as the command ``circlekit run --inputs`` reads them.
     ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
     elements of all inputs, or one raw file for each input, with spaces between::
@@ -46,7 +46,11 @@ class SampleFile:
     is_list: bool = False
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield each sample as arrays in the order of the inputs; raise the errors of ``iterate_records``."""
+        """Yield each sample as arrays in the order of the inputs; raise the errors of ``iterate_records``.
+
+        For a list, also raise FileError if it is empty or not UTF-8, ShapeError if a line has a wrong number
+        of names.
+        """
         return self._listed() if self.is_list else iterate_records(self.path, self.model)
 
     def __str__(self) -> str:
@@ -88,7 +92,8 @@ class SampleFile:
         if len(words) == 1:
             return read_raw_record(self._found(words[0]), interface)
         if len(words) != len(inputs):
-            raise ShapeError(f"expected one file, or one for each of {len(inputs)} inputs, got {len(words)}")
+            more = f", or one for each of {len(inputs)} inputs" if len(inputs) > 1 else ""
+            raise ShapeError(f"expected one file{more}, got {len(words)}")
         return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
 
     def _found(self, word: str) -> Path:

@@ -108,7 +108,9 @@ class TensorStatistics:
     def add(self, seen: Observation | None) -> None:
         """Add the statistics of one sample.
 
-        ``seen`` is None if the sample did not compute the tensor, for example in a branch of an IF.
+        ``seen`` is None if the sample did not compute the tensor, for example in a branch of an IF.  Later
+        calls may change ``seen.channels`` in place.
+        Raise ShapeError if the number of channels has changed; these statistics must not be used then.
         """
         low, high = (np.nan, np.nan) if seen is None else (seen.low, seen.high)
         self.minima.append(low)

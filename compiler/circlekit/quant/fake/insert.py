@@ -41,7 +41,7 @@ TRAINING_OPTIONS = {
 
 @dataclass(frozen=True)
 class FakeQuantOptions:
-    """How values are rounded.  Raise UnsupportedError for invalid options.
+    """How values are rounded.  Raise UnsupportedError for an invalid number, range or scope.
 
     The names are those of contrib.quantize where it has the option.
     ``weight_bits``, ``activation_bits``: 2 to 8.

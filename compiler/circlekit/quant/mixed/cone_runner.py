@@ -56,8 +56,8 @@ class ConeRunner:
     def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
         """Return the outputs that the last run would have if the values in ``changes`` had these arrays.
 
-        Raise UnsupportedError if an operator that calls other graphs, or that uses a resource variable or a
-        hash table, depends on the changed values.
+        Call ``run`` first.  Raise UnsupportedError if an operator that calls other graphs, or that uses a
+        resource variable or a hash table, depends on the changed values.
         """
         changed = dict(changes)
         with limited_blas_threads(self._plan.largest_macs):

@@ -102,7 +102,7 @@ def raise_operators(
     If the target is missed, a note says so.
 
     Raise ModelError without samples; UnsupportedError if neither a target nor a budget is given, or if no
-    scheme is named ``raise_to``.
+    scheme is named ``raise_to``; the errors of ``make_plan`` and of ``Interpreter.run``.
     """
     if not samples:
         raise ModelError("expected at least one sample for mixed precision, got none")
@@ -145,7 +145,8 @@ def raise_patterns(
 ) -> Raised:
     """Return the operators of patterns to raise.
 
-    None are raised if the quantized model has at least MIN_SQNR, or if its activations stay float.
+    No operator is raised if the quantized model has at least MIN_SQNR, if its activations stay float, or if
+    all outputs are 0.
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.

@@ -99,9 +99,11 @@ class Solver:
         errors: Mapping[str, float] | None,
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Return a configuration that reaches the target error with few depths in int16.
+        """Return a configuration with an error below the target and with few depths in int16.
 
-        If the search finds none, every operator that depends on an input becomes int16.
+        If uint8 alone reaches the target, all operators become uint8.  Otherwise, if the error of int16 is
+        not below the target, all become int16.  If the search finds no configuration, every operator that
+        depends on an input becomes int16.
         The depth of a value is the number of operators on the longest path from an input (``depths_of``).
         The error is the mean absolute difference between the outputs and those of the float model.  The
         target is int16 + ratio * (uint8 - int16).  Here int16 is the error with all operators in int16, and
