@@ -57,9 +57,9 @@ def vector_length(value: Value) -> int | None:
 def listed_shape(value: Value) -> Shape | None:
     """Return the shape whose dimensions are the elements of the operand ``value``.
 
-    The elements of a plain constant of integers are not checked: they may be negative.  For any other operand,
-    all dimensions are unknown.  If the number of its elements is unknown too, return None; if it exceeds
-    MAX_RANK, raise ShapeError.
+    The elements of a plain constant of integers are not checked: they may be negative.  For any other
+    operand, all dimensions are unknown.  If the number of its elements is unknown too, return None; if it
+    exceeds MAX_RANK, raise ShapeError.
     """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)

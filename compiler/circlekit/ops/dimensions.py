@@ -193,8 +193,8 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
     ``dilation``: the distance between two neighboring elements of a window.  The number of windows is
     ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span = (taps - 1) *
-    dilation + 1.  If the span is above ``size``, VALID gives 0.  Raise ShapeError if the stride is not from 1 to
-    LARGEST_WINDOW, the dilation is below 1, or the span exceeds LARGEST_WINDOW.
+    dilation + 1.  If the span is above ``size``, VALID gives 0.  Raise ShapeError if the stride is not from 1
+    to LARGEST_WINDOW, the dilation is below 1, or the span exceeds LARGEST_WINDOW.
     """
     if not 1 <= stride <= LARGEST_WINDOW:
         raise ShapeError(f"expected a stride from 1 to {LARGEST_WINDOW}, got {stride}")

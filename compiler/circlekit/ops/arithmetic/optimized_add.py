@@ -2,8 +2,8 @@
 """How LiteRT's optimized kernel of ADD rescales quantized operands in vector registers.
 
 The kernel computes the result in rows.  Each element of a row uses another element of both operands, or one
-operand is repeated: the whole row uses the same element of it.  Whole groups of elements of a row are computed
-in vector registers, and the rest as in the reference kernel.
+operand is repeated: the whole row uses the same element of it.  Whole groups of elements of a row are
+computed in vector registers, and the rest as in the reference kernel.
 
 The reference kernel rounds a rescaled operand twice: after the product with a mantissa of 31 bits, and after
 the shift to the right.  In vector registers, there is one rounding:
