@@ -188,7 +188,7 @@ def test_operators_with_fixed_axes_are_permuted_exactly_where_the_results_agree(
 
 
 def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> None:
-    """Such products have one axis for all rows, or a second result, or float data and int8 weights."""
+    """Such products join all rows in one axis, have a second result, or multiply floats by int8 weights."""
     keep = (1, 0, 2, 3)
     flat = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=False)
     assert flat.permuted(keep) is None

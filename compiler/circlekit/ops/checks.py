@@ -77,7 +77,8 @@ def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> 
     """Return the dimensions of ``values``, which must agree on all axes except axis ``skip``.
 
     At ``skip``, the result has the dimension of the first value whose rank is known.  Return None if no rank
-    is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or dimensions disagree.
+    is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or dimensions disagree.  The
+    caller must check that there is an axis ``skip``: this function may accept a wrong number.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")

@@ -57,8 +57,9 @@ def vector_length(value: Value) -> int | None:
 def listed_shape(value: Value) -> Shape | None:
     """Return the shape whose dimensions are the elements of the operand ``value``.
 
-    Unless the operand is a plain constant of integers, all dimensions are unknown.  If the number of its
-    elements is unknown too, return None.
+    The elements of a plain constant of integers are not checked: they may be negative.  For any other
+    operand, all dimensions are unknown.  If the number of its elements is unknown too, return None; if it
+    exceeds MAX_RANK, raise ShapeError.
     """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
@@ -143,7 +144,7 @@ def decode_strings(data: Array) -> Array:
     """Return the strings in the bytes of a string tensor as a vector of ``bytes`` objects.
 
     The tensor begins with int32 numbers: the count of strings, and count + 1 offsets.  The texts follow.
-    Raise ModelError if the data are damaged.
+    Less than 4 bytes hold no string.  Raise ModelError if longer data are damaged.
     """
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0

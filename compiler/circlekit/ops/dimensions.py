@@ -81,8 +81,8 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
 
     First, ``before`` and ``result`` are divided into groups of neighboring dimensions.  Both have the same
     number of groups, corresponding groups have equal products, and the groups are as short as possible.  In
-    the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, or if a
-    dimension is 0 or unknown.
+    the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, if ``before``
+    or ``result`` has a dimension that is 0 or unknown, or if the rank of the operand changes.
 
     Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
     change, so that the products are equal again.  The first of these rules that applies says which:
@@ -93,8 +93,9 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     - Only the innermost dimension changes: the innermost dimension.  With [3, 4] and [4, 3], a change to
       [3, 8] gives [4, 6].
 
-    In the last two rules, dimensions of 1 are skipped, except one of ``before`` that changes.  Return None if
-    no rule applies, or if the new dimension would not be a whole number.
+    The last two rules ignore dimensions of 1 in both groups.  But a dimension of ``before`` that changes from
+    1 counts.  Return None if no rule applies, if the new dimension would not be a whole number, or if two new
+    dimensions would be unknown.
 
     ``outer``: in the first group, another rule comes first: if the outermost dimension of ``before`` changes,
     the first dimension of ``result`` takes the change, even if it is 1.  Example: from [4, 3] reshaped to
@@ -192,8 +193,8 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
     ``dilation``: the distance between two neighboring elements of a window.  The number of windows is
     ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span = (taps - 1) *
-    dilation + 1.  If the span is above ``size``, VALID gives 0.  Raise ShapeError if stride, dilation or span
-    are out of range.
+    dilation + 1.  If the span is above ``size``, VALID gives 0.  Raise ShapeError if the stride is not from 1
+    to LARGEST_WINDOW, the dilation is below 1, or the span exceeds LARGEST_WINDOW.
     """
     if not 1 <= stride <= LARGEST_WINDOW:
         raise ShapeError(f"expected a stride from 1 to {LARGEST_WINDOW}, got {stride}")

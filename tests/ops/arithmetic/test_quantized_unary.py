@@ -116,7 +116,7 @@ def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5, 10.0])
 def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
-    """Inputs of scale 2^-12, and 2^-11 for TANH, are shifted; those of other scales are multiplied.
+    """Inputs of scale 2^-12 (for TANH also 2^-11) are shifted; inputs of other scales are multiplied.
 
     With the scale 10.0, LiteRT's product overflows.
     """

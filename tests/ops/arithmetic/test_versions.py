@@ -39,7 +39,7 @@ def value(dtype: DType, shape: tuple[int, ...] = (2,), *scales: float) -> Value:
 
 
 def pair(kind: type[Op], *args: Any, **attributes: Any) -> Op:
-    """Return ``kind`` on two operands of the dtype, shape and scales ``args``, the result like them."""
+    """Return ``kind`` on two operands and with a result, all of the dtype, shape and scales ``args``."""
     return kind(value(*args), value(*args), results=[value(*args)], **attributes)
 
 

@@ -175,7 +175,7 @@ def test_shuffled_weights(batch: int, index: int) -> None:
 
 
 def without_minus_128(value: Value) -> Value:
-    """Replace -128 in int8 weights by -127: LiteRT's x86 kernels fail for -128; converters do not make it."""
+    """Replace int8 weights of -128 by -127: LiteRT's x86 kernels fail for -128, which no converter makes."""
     if value.data is not None and value.data.dtype == np.int8:
         value.data = np.maximum(value.data, -127)
     return value

@@ -145,7 +145,11 @@ def test_indices_that_are_floats_are_an_error() -> None:
     [
         (
             lambda x: Gather(x, ints([0]), axis=0, batch_dims=1),
-            "batch_dims: expected at most axis 0 and index rank 1, got 1",
+            "batch_dims: expected from 0 to the lower of axis 0 and index rank 1, got 1",
+        ),
+        (
+            lambda x: Gather(x, ints([0]), axis=0, batch_dims=-2),
+            "batch_dims: expected from 0 to the lower of axis 0 and index rank 1, got -1",
         ),
         (lambda x: Gather(x, ints([0]), axis=2), "axis 2 is out of range for rank"),
         (lambda x: GatherNd(x, ints([[0, 0, 0]])), "indices: expected at most 2 coordinates, got 3"),

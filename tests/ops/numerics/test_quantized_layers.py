@@ -82,7 +82,7 @@ def test_products_of_matrices_are_exact(length: int, is_float: bool) -> None:
 
 
 def test_zero_points_that_lie_between_two_integers_are_rounded_as_by_litert() -> None:
-    """A zero point can be computed from either end of the range.  Rows are taken where the two differ."""
+    """A zero point can be computed from either end of the range.  In these rows, the two results differ."""
     rng = generator("ties")
     below, scale = rng.integers(0, 255, 20000) + 0.5, np.exp(rng.uniform(-6, 6, 20000)).astype(np.float32)
     low, high = (-below * scale).astype(np.float32), ((255 - below) * scale).astype(np.float32)

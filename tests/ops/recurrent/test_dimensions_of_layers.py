@@ -79,8 +79,7 @@ def test_operands_that_fit(name: str) -> None:
 def test_one_index_more_along_an_axis(name: str, index: int, axis: int) -> None:
     """The error names an operand and its expected shape, or the attribute rank of an SVDF.
 
-    The number of units is that of the first weights.  So if these have one unit more, another operand is
-    named.
+    The first weights give the number of units.  If they have one unit more, the error names another operand.
     """
     shape, rest = LAYERS[name][1:3]
     old = rest[index]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How LiteRT's optimized kernel of ADD rescales quantized operands in vector registers.
 
-The kernel computes the result in rows.  In a row, the operands have different elements, or one of them is
-repeated: it has the same element everywhere.  Whole groups of elements of a row are computed in vector
-registers, and the rest as in the reference kernel.
+The kernel computes the result in rows.  Each element of a row uses another element of both operands, or one
+operand is repeated: the whole row uses the same element of it.  Whole groups of elements of a row are
+computed in vector registers, and the rest as in the reference kernel.
 
 The reference kernel rounds a rescaled operand twice: after the product with a mantissa of 31 bits, and after
 the shift to the right.  In vector registers, there is one rounding:
@@ -69,7 +69,7 @@ def row_of(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, bool]:
     pairs = [pair for pair in pairs if pair != (1, 1)]  # these axes do not end a repetition
     # a letter for each axis, from the last axis on: = for equal dimensions, or the operand that is repeated
     letters = "".join("=" if a == b else "x" if a == 1 else "y" for a, b in pairs)
-    # another operand may be repeated in the first axes than in the last ones, but there is no second change
+    # the repeated operand may change once on the way from the last axis to the first, but not twice
     found = re.fullmatch("(=*)(x+|y+|)=*(x*|y*)=*", letters)
     if found is None or (found[3] and found[3][0] == found[2][:1]):
         return 0, False

@@ -7,7 +7,7 @@ results; in int16, it does so for 513 numbers and interpolates between their res
 
 Class arguments: ``kinds`` are numpy's letters of the dtypes that ``compute`` takes, ``quantized_dtypes`` the
 dtypes for which LiteRT has quantized kernels.  ``versions`` is the operator version for data of a dtype,
-``reference_version`` the newest version that LiteRT's reference kernels implement; 0: they lack the operator.
+``reference_version`` the newest version that LiteRT's reference kernels implement (0: none).
 Source: TFLite elementwise, exp, neg, floor, ceil, round, sign, complex_support, rfft2d.
 """
 

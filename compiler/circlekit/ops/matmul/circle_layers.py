@@ -118,7 +118,10 @@ CODES_PER_WORD = 32
 
 
 def row_count(clusters: Value) -> int | None:
-    """Return the number of rows of all clusters; None if ``clusters`` is not constant."""
+    """Return the number of rows of all clusters; None if ``clusters`` is not constant.
+
+    Raise ShapeError if the number of elements of ``clusters`` is odd.
+    """
     numbers = static_int_vector(clusters)
     return None if numbers is None else sum(bits_and_rows(numbers)[1])
 

@@ -72,9 +72,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):
-            raise ShapeError(
-                f"batch_dims: expected at most axis {axis} and index rank {index_rank}, got {self.batch_dims}"
-            )
+            limits = f"axis {axis} and index rank {index_rank}"
+            raise ShapeError(f"batch_dims: expected from 0 to the lower of {limits}, got {batch}")
         return axis, batch
 
     def kernel(self, params: Array, indices: Array) -> Array:

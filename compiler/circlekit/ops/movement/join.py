@@ -237,6 +237,7 @@ def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
     if sizes.count(-1) > 1 or any(s < -1 for s in sizes):
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")
     if size is not None and (fixed > size if -1 in sizes else fixed != size):
-        raise ShapeError(f"size_splits: expected a sum of {size}, got {sizes}")
+        sum_of = "a sum of at most" if -1 in sizes else "a sum of"
+        raise ShapeError(f"size_splits: expected {sum_of} {size}, got {sizes}")
     rest = None if size is None else size - fixed
     return [rest if s == -1 else s for s in sizes]

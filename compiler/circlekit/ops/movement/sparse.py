@@ -123,8 +123,8 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
     """Rows of ``value``: for each element of ``lookup``, the row at the position of that element in ``key``.
 
-    ``key`` is sorted.  An element that is not in ``key`` gives zeros (empty strings).  ``hits``: u8, 1 for
-    each element that was found, else 0.
+    ``key`` must be sorted, which is not checked.  An element that is not in ``key`` gives zeros, or empty
+    strings.  ``hits``: u8, 1 for each element that was found, else 0.
     """
 
     # the kernel writes the integer 0 for an element that is not in ``key``, so the zero point must be 0

@@ -72,7 +72,7 @@ def _clipped(x: Array, lowest: int) -> Array:
 
 
 def exact_float_dtype(bound: float) -> np.dtype[Any]:
-    """Return float32 for a ``bound`` below 2^24, up to which it holds all whole numbers; else float64."""
+    """Return float32 if ``bound`` is below 2^24, where float32 holds all whole numbers; else float64."""
     return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 

@@ -44,8 +44,8 @@ def suppress(
     ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
     itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
     lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
-    ``score_threshold`` are removed.  For a box without area, this quotient is 0 also with itself.  So the box
-    does not remove itself, and may be selected several times, as in LiteRT.
+    ``score_threshold`` are removed.  The intersection over union of a box without area is 0, even with
+    itself.  So such a box does not remove itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]

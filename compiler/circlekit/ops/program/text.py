@@ -116,7 +116,7 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
 class SkipGram(Op, code="SKIP_GRAM"):
     """The groups of ``ngram_size`` words of a text, as a vector with one string for each group.
 
-    The words of a group are in the order of the text.  From one word of a group to the next, up to
+    The words of a group are in the order of the text.  Between two neighboring words of a group, up to
     ``max_skip_size`` words of the text are left out.  ``include_all_ngrams``: groups of 1 to ``ngram_size``
     words are included.  A text of fewer than ``ngram_size`` words has no groups.
     """

@@ -103,8 +103,8 @@ class BidirectionalSequenceRnn(
 
     Two peculiarities come from LiteRT:
 
-    - A second input without weights of its own is the input of the backward RNN if ``time_major``; if not, it
-      is ignored.
+    - If a second input has no weights of its own, the backward RNN reads it instead of the input, but only
+      with ``time_major``; without ``time_major`` it is ignored.
     - With float data and integer weights, a time-major sequence of n steps is run n times, each time from the
       last state of the run before.
     """

@@ -19,8 +19,8 @@ from circlekit.ops.quantized_values import is_quantized_8_or_16_bits
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
     """Cumulative sums along ``axis``: the sum of each element and all elements before it.
 
-    ``exclusive``: the sum does not include the element itself.  ``reverse``: the sum includes the elements
-    after it instead of those before it.
+    ``exclusive``: the sum does not include the element itself.  ``reverse``: the elements after it are summed
+    instead of those before it.
     """
 
     quantization_rule = OWN_RANGES

@@ -275,7 +275,8 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     """Base class of ARG_MAX and ARG_MIN: the index of the first extreme element along the axis ``dimension``.
 
-    The result does not have that axis.  NaN is ignored; if all elements are NaN, the index is 0.
+    The result does not have that axis.  NaN is ignored; if all elements are NaN, the index is 0.  An axis of
+    0 elements has no extreme: the kernel then fails.
     """
 
     quantization_rule = OWN_RANGES

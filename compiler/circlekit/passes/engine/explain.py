@@ -170,10 +170,10 @@ def explain_op(
     """Return, for each operator that ``which`` names, the passes that would rewrite it, and the refusals.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
-    the name of an operator's class.  ``removed``: of the operators that passes may have removed, the names of
-    the results and the kinds.  A pass that fails is left out.
-    If ``which`` names no operator of the model: return [] for a word in ``removed`` and for a declared kind
-    of operator, and raise ModelError for any other word.
+    the name of an operator's class.  ``removed``: names of results, and kinds, of operators that passes may
+    have removed.  A pass that fails is left out.
+    If ``which`` names no operator of the model, return [] if it is in ``removed`` or a declared kind of
+    operator; otherwise raise ModelError.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

@@ -34,7 +34,7 @@ class Port(NamedTuple):
 class Summary:
     """The size and the interface of a model.
 
-    The arena is the memory that a runtime plans for all tensors of a graph that are not constant.
+    The arena of a graph is the memory that a runtime plans for those of its tensors that are not constant.
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
     ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
