@@ -29,7 +29,7 @@ LEAST_DB = {
     "dynamic_int8": 20,
     "weight_int4": 8,
 }
-"""{scheme: the smallest ratio of signal to quantization noise in dB}."""
+"""{scheme: the smallest ratio of signal to quantization noise that is accepted, in dB}."""
 
 
 def sqnr(expected: np.ndarray, found: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from tests.conftest import SHARED
 
 RECIPES = sorted(SHARED.glob("peer/one/*/*/test.recipe"))
 ABSENT = pytest.mark.skip(
-    reason=f"no recipes of ONE at {SHARED}/peer/one, CIRCLEKIT_SHARED can name the folder"
+    reason=f"no recipes of ONE at {SHARED}/peer/one; CIRCLEKIT_SHARED can name the folder"
 )
 
 each_recipe = pytest.mark.parametrize(

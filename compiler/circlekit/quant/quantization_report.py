@@ -53,7 +53,7 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """{name of a scheme, or ``float``: number of its operators, without CONVERSIONS}, most first."""
+        """{name of a scheme, or ``float``: number of its operators without CONVERSIONS}, largest first."""
         plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 

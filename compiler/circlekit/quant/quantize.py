@@ -111,7 +111,7 @@ def plan_model(
     outputs: DType | None = None,
     given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return the plan of the float ``model`` before techniques change the plan; the model stays as it is.
+    """Return a plan of the float ``model``, without techniques; the model stays as it is.
 
     ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
     ``ranges``, ``target``, ``given``: see ``choose``.

@@ -11,7 +11,7 @@ from typing import Any
 def readable_json(document: Mapping[str, Any]) -> str:
     """Return ``document`` as JSON with one line for each field of an object.
 
-    Each object in a list begins on a new line.  Any other list stays on one line.
+    In a list of objects, each object begins on a new line.  Any other list stays on one line.
     Raise ValueError for NaN and infinity, TypeError for objects that JSON cannot express.
     """
     return "".join(_pieces(document, 0)) + "\n"

@@ -46,7 +46,8 @@ class Scheme:
     blocks, ``per_channel`` does not count.
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
     ``fallback``: the name of another scheme, or None.  If the target cannot run an operator in this scheme,
-    the operator gets the fallback.  If there is none, or no weights to store, the operator stays float.
+    the operator gets the fallback.  If there is none, or if it quantizes no constant of the operator, the
+    operator stays float.
     """
 
     name: str

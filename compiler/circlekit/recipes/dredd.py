@@ -270,7 +270,7 @@ class _Test:
     def rounding(base: Model, run: Run) -> dict[str, float]:
         """Return {output: the change that rounding may make if large terms cancel in the output, else 0}.
 
-        For the other outputs, ``allowed_difference`` includes rounding.
+        Where the change is 0, ``allowed_difference`` alone allows for rounding.
         """
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))

@@ -39,8 +39,8 @@ def cost_data(model: Model, measure: str) -> dict[str, Any]:
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
     """Return the node data of ``errors``: {name of a result in the main graph: relative difference}.
 
-    The number of an operator is the error of its first result.  Operators without an entry, those of other
-    graphs and infinite differences are left out.
+    The number of an operator is the error of its first result.  Operators without an entry are left out,
+    and so are operators of other graphs and operators whose error is not finite.
     """
 
     def error_of(op: Op) -> float | None:

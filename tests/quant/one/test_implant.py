@@ -103,6 +103,26 @@ def test_a_constant_without_integers_is_rounded_by_channel(tmp_path: Path) -> No
     np.testing.assert_array_equal(constant.array(), [[2, 4], [12, 12]])
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype", "expected"),
+    [("nan", "uint8", None), ("inf", "uint8", 255), ("3e38", "int64", 2**63 - 1024)],
+)
+def test_constants_that_are_rounded_are_numbers_and_are_clamped(
+    number: str, dtype: str, expected: int | None, tmp_path: Path
+) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[1]) -> %y {{ %y = Add(%x, [{number}]) : f32[1] }}")
+    path = write_parameters(tmp_path, [v for v in floats(model) if not v.is_const])
+    constant = next(v for v in floats(model) if v.is_const)
+    tree = json.loads(path.read_text())
+    path.write_text(json.dumps({**tree, constant.name: {**tree["x"], "dtype": dtype}}))
+    if expected is None:
+        with pytest.raises(ModelError, match="expected numbers, got NaN"):
+            implant(model, path)
+        return
+    implant(model, path)
+    assert constant.array().tolist() == [expected]
+
+
 def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
     path = write_parameters(tmp_path, [Value("no", f32, (1,))])
     with pytest.raises(ModelError, match="no tensor is named 'no'"):
@@ -132,6 +152,7 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
         ({"scale": np.array([-1.0])}, "expected finite scales of at least 0, got -1.0"),
         ({"scale": np.array([np.nan])}, "expected finite scales of at least 0, got nan"),
         ({"scale": np.array([1e39])}, "expected finite scales of at least 0, got inf"),
+        ({"scale": np.zeros(1)}, "expected scales of at least 1.18e-38 to round the constant, got 0"),
         ({"scale": np.array(["1"])}, "expected scale and zerop as numbers"),
         ({"zerop": np.array([0.0])}, None),
         ({"zerop": np.array([0.5])}, "expected integers from 0 to 255 as zero points for u8, got 0.5"),

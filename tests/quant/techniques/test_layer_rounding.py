@@ -165,7 +165,7 @@ def test_each_part_of_a_layer_is_rounded_without_the_others(monkeypatch: pytest.
 
 @pytest.mark.parametrize("damping", [0.0, 0.01])
 def test_the_damping_grows_tenfold_until_the_factor_exists(damping: float) -> None:
-    """The matrix has the eigenvalues 2.05 and -0.05; the first damping of 10^-n above 0.05 is 0.1."""
+    """The eigenvalues are 2.05 and -0.05.  Of the powers of 10, 0.1 is the first damping that suffices."""
     hessian = np.array([[[1, 1.05], [1.05, 1]]])
     factor = inverse_factor(hessian, damping)[0]
     np.testing.assert_allclose(factor.T @ factor @ (hessian[0] + 0.1 * np.eye(2)), np.eye(2), atol=1e-9)

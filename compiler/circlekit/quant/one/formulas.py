@@ -96,10 +96,11 @@ def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -
 
 
 def clamped(steps: Array, dtype: DType) -> Array:
-    """Return ``steps``, clamped and rounded (halves away from zero) to ``integer_limits``, as integers."""
+    """Return ``steps`` as integers: clamped to ``integer_limits``, then rounded, halves away from zero."""
     first, last = integer_limits(dtype)
+    largest = np.nextafter(np.float64(last), 0) if dtype is i64 else last  # float64 cannot hold 2^63 - 1
     storage = dtype.numpy or np.dtype(np.int8)
-    return np.asarray(round_half_away(np.clip(steps, first, last))).astype(storage)
+    return np.asarray(round_half_away(np.clip(steps, first, largest))).astype(storage)
 
 
 def inverse(scale: Array) -> Array:
@@ -137,11 +138,11 @@ def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Arra
 
 
 def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
-    """Return integers and parameters of a constant with a scale for each element: the element's magnitude.
+    """Return integers and parameters of the constant ``x``; the scale of each element is its magnitude.
 
-    ``x``: float32[1, ..., N].  So the integers give only the signs.  In uint8, an element of at least 0
-    becomes 1 with the zero point 0, a negative element becomes 0 with the zero point 1.  In int16, these
-    elements become 1 and -1 with the zero point 0.
+    So the integers give only the signs.  In uint8, an element of at least 0 becomes 1 with the zero point 0,
+    and a negative element becomes 0 with the zero point 1.  In int16, the integers are 1 and -1, with the
+    zero point 0.  ``x``: float32[1, ..., N].
     """
     flat = x.reshape(-1)
     negative = flat < 0

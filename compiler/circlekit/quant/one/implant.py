@@ -38,6 +38,9 @@ from circlekit.quant.one.with_minmax import touch_ops
 DTYPES = {"uint8": u8, "int8": i8, "int16": i16, "int32": i32, "int64": i64}
 """The dtypes of quantized tensors by ONE's names."""
 
+SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
+"""The smallest scale by which a constant can be rounded: its inverse is a finite float32."""
+
 FIELDS: dict[str, type] = {"dtype": str, "scale": str, "zerop": str, "quantized_dimension": int}
 """The required fields of each tensor's object, and their types."""
 
@@ -54,7 +57,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
     - A tensor in the file is not in the model, or not float32.
     - A tensor with ``value`` is no constant.
-    - A scale is negative or not finite, or a zero point is not an integer of its dtype.
+    - ``scale`` or ``zerop`` is no array of numbers.
+    - A scale is negative or not finite, or a zero point is not an integer of the tensor's dtype.
+    - A constant without ``value`` has NaN, or its scale is below SMALLEST_SCALE.
     - An output, or a tensor of an operator, stays float32.
     """
     parameters = _read(Path(path))
@@ -118,6 +123,11 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
         _set_integers(value, dtype, path.parent / tree["value"])
     elif value.data is not None:
         floats = plain_floats(value)
+        if np.isnan(floats).any():
+            raise ModelError(f"%{name}: expected numbers, got NaN")
+        if (smallest := quantization.scale.min()) < SMALLEST_SCALE:
+            expected = f"expected scales of at least {SMALLEST_SCALE:.3g} to round the constant"
+            raise ModelError(f"%{name}: {expected}, got {smallest:.3g}")
         value.quantization = quantization
         value.data = to_given_integers(floats, dtype, *quantization_arrays(value, floats.ndim))
     value.dtype, value.quantization = dtype, quantization

@@ -80,7 +80,10 @@ class Settings:
 
 
 def layer_setting(dtype: str, granularity: str) -> LayerSetting:
-    """Return the setting for two of ONE's words; raise UnsupportedError, worded as in ONE, for others."""
+    """Return the setting for two of ONE's words, in upper or lower case.
+
+    Raise UnsupportedError, worded as in ONE, for an unknown word and for int16 with ``layer``.
+    """
     if dtype.lower() not in DTYPES:
         raise UnsupportedError(
             f"Unsupported output type {dtype!r}. List of supported output types: {', '.join(DTYPES)}"

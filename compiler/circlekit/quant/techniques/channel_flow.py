@@ -49,8 +49,8 @@ changes the sign of sums, and the third changes the sign of products.
 def magnitudes(op: Op) -> list[float]:
     """Return the standard deviations of the random numbers on which ``op`` is run: 0.01, 10, and so on.
 
-    The last is at least 10 times the largest constant.  Each is 1000 times the one before, so a constant
-    between two magnitudes exceeds the TOLERANCE of the larger one.
+    The last is at least 10 times the largest constant, if that is finite.  Each is 1000 times the one before.
+    So a constant between two magnitudes is above TOLERANCE times the larger one, and its effect is noticed.
     """
     constants = [v.data for v in op.inputs if v is not None and v.data is not None and is_float(v)]
     largest = max([1.0, *(float(np.abs(data).max(initial=0)) for data in constants)])

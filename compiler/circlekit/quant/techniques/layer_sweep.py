@@ -59,9 +59,9 @@ class Sweep:
     ``samples``: arrays in the order of the graph's inputs.
     ``held``: the number of samples at the end that are held back from fitting and used for comparing.  0: all
     samples are used for both.
-    ``techniques``: by name, those to try for each layer.  If there is none, the plan does not change.  A
+    ``techniques``: by name, those to try for each layer.  Without techniques, the plan does not change.  A
     single technique is used without a comparison.  It gets a LayerData with means but without rows, so it
-    must be one that needs no rows.
+    must need no rows.
     ``reference``: the outputs of the float model for ``samples``; empty if they are not known.  If they are
     given and there are no techniques, the float model is not run.
     ``choices``: filled by ``run`` with the technique of each layer, if several techniques were compared.
