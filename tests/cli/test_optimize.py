@@ -128,6 +128,14 @@ def test_nothing_to_do_is_said(net: Path, capsys: Output) -> None:
     assert net.with_name("a.tflite").read_bytes() == net.with_name("b.tflite").read_bytes()
 
 
+def test_quiet_circle2circle_prints_nothing(net: Path, capsys: Output) -> None:
+    from circlekit.cli.circle2circle import main
+
+    words = ["-q", "--verbose", "--explain", "fuse_neg", "--fold_cast", str(net)]
+    assert main([*words, str(net.with_name("out.circle"))]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("words", [["optimize", "--O1"], ["convert"]])
 def test_quiet_prints_nothing(words: list[str], net: Path, capsys: Output) -> None:
     for flags in ([], ["--json"]):

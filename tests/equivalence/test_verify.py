@@ -95,7 +95,7 @@ def of_unknown_size(line: str) -> Model:
 
 @pytest.mark.parametrize("number", [1.0, 2.0])
 def test_unknown_dimensions_are_two_and_one(number: float) -> None:
-    """Two rows are added in place of one.
+    """The first model adds a constant of one row, the second a constant of two rows.
 
     If ``?`` is 1, the shape changes.  If ``?`` is 2, the values change unless the two rows are equal.
     """

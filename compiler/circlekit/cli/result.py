@@ -93,14 +93,18 @@ def run_conversion_as_one_does(
 ) -> None:
     """Convert ``source`` to ``target``, and print as ONE's commands do: nothing, unless a flag asks for it.
 
-    The format is ``arguments.format``, or else that of the target's extension, or else circle.  With
-    ``--verbose``, or if the environment variable LUCI_LOG is neither empty nor 0, print the log of passes.
+    The format is ``arguments.format``, or else that of the target's extension, or else circle.  ``--quiet``
+    prints nothing; otherwise ``--json`` prints only the JSON document.  Without these two, print the
+    explanations; with ``--verbose``, or if the environment variable LUCI_LOG is neither empty nor 0, also
+    print the log of passes.
     ``failed``: the first words of the error if the output cannot be written.
     """
     arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"
     with one_words(source, target, failed), output_to(target) as output:
         report = converted(arguments, source, output, options, is_strict=False)
-        if arguments.json and not arguments.quiet:
+        if arguments.quiet:
+            return
+        if arguments.json:
             print(json_text(report.document()))
             return
         _print_explanations(report)

@@ -26,7 +26,8 @@ class Difference:
 
     ``index``: its position.  ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: the
     absolute difference.  ``relative``: ``absolute`` divided by the magnitude of ``left``; inf if only
-    ``left`` is 0.  ``tolerance``: the largest absolute difference that counts as equal.
+    ``left`` is 0, or if ``absolute`` is inf.
+    ``tolerance``: the largest absolute difference that counts as equal.
     """
 
     index: tuple[int, ...]

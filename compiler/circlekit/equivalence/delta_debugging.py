@@ -37,7 +37,7 @@ MAX_TRIES = 2000
 Shows = Callable[[Model], bool]
 """A function that returns whether a valid model shows the fault.
 
-If it raises a CirclekitError, that counts as False; but a FileError ends the reduction.
+A CirclekitError that it raises counts as False, except a FileError, which ends the reduction.
 """
 
 

@@ -71,6 +71,8 @@ def run_jobs(
     ``client``: a ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be
     picklable.  Without a client, ``processes`` forked processes run the jobs, by default one for each
     processor; on systems that cannot fork, this process runs them.
+    Results must be picklable, unless this process runs the jobs.  A forked process whose result is not
+    picklable dies.
     """
     if client is not None:
         yield from _on_cluster(client, work, jobs, lost)

@@ -57,7 +57,7 @@ def _recipe_on_stdin(format: str | None) -> Model:
 
 
 def _write_stream(model: Model, format: str) -> None:
-    """Write ``model`` to the standard output; raise FileError if that is closed or a terminal."""
+    """Write ``model`` to the standard output; raise FileError if the output is closed or a terminal."""
     with output_to(PIPE) as stream:
         write(encoded(legalize(model, format), format), stream, model.source)
 

@@ -16,8 +16,8 @@ from circlekit.recipes.model_file import ModelFile
 
 OPERATOR = """List the operators of the main graph of a model, one on each line.
 
-A line is KIND,RESULT: the kind of the operator and the name of its first result. With only one of --name and
---code, a line has only that word."""
+A line is KIND,RESULT: the kind of the operator and the name of its first result. With only --name,
+a line is RESULT; with only --code, it is KIND."""
 
 
 def _declare_operator(parser: Parser) -> None:

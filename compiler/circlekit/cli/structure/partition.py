@@ -26,7 +26,8 @@ from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
 PARTITIONER = """Divide a circle or TFLite model into parts; each part runs on one backend.
 
 For NAME.circle it writes the parts NAME.00001_BACKEND.circle and so on, and the connection files
-NAME.conn.json and NAME.conn.ini, into the folder of --work_path."""
+NAME.conn.json and NAME.conn.ini, into the folder of --work_path. The parts of a TFLite model
+end in .tflite."""
 
 
 def _declare_partitioner(parser: Parser) -> None:
@@ -67,9 +68,9 @@ circle_partitioner = Command(
 PARTITION = """Divide a model into parts for several backends.
 
 The backends come from a part file, or from --opcode or --opname with --default. An opcode is a kind of
-operators, such as CONV_2D; an opname is the name of a result. The written files are those of ONE's
-circle-partitioner: the parts NAME.00001_BACKEND.circle and so on, and the connection files NAME.conn.json and
-NAME.conn.ini."""
+operators, such as CONV_2D; an opname is the name of a result. The files are named as by ONE's
+circle-partitioner. For NAME.circle, they are the parts NAME.00001_BACKEND.circle and so on, and the
+connection files NAME.conn.json and NAME.conn.ini. The parts of a TFLite model end in .tflite."""
 
 
 def _declare_partition(parser: Parser) -> None:

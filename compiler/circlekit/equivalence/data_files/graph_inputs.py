@@ -39,10 +39,10 @@ class GraphInputs:
         return GraphInputs(graph.inputs, dict(named))
 
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
-        """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
+        """Return an array for each input, in order; None if it is not clear which array an input gets.
 
         ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.  But if the names are numbers, a number without an input gives None.
+        ignored.  But the result is None if two arrays are for the same input, or if a number has no input.
         If there is one input and one array, the array may have any name.
         ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """

@@ -17,14 +17,14 @@ BYTES_OBJECT_BYTES = 64
 
 
 def with_fixed_length(array: Array) -> Array:
-    """Return ``array``; if it has bytes objects, as strings of a fixed length."""
+    """Return an array of bytes objects as strings of a fixed length, and any other array unchanged."""
     return array.astype("S") if array.dtype == object else array
 
 
 def with_bytes_objects(array: Array) -> Array:
-    """Return ``array``; if its elements are strings, as bytes objects in an array of dtype object.
+    """Return an array of strings (dtype S or U) as bytes objects (dtype object), and any other unchanged.
 
-    Raise LimitError if these need too much memory.
+    Raise LimitError if the bytes objects need too much memory.
     """
     if array.dtype.kind not in "SU":
         return array

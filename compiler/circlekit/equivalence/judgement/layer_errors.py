@@ -67,7 +67,7 @@ class LayerError:
 
     @property
     def scale(self) -> float | None:
-        """The first scale of the quantized result; None if it is not quantized."""
+        """The first scale of the value ``quantized``; None if there is none."""
         return None if self.quantization is None else float(self.quantization.scale[0])
 
     @property
