@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w1: expected a constant that is not packed
+# Refused: %w1: expected a constant that is not packed, sparse or compressed
 
 graph main(%x: f32[5,8], %w1: f32[4,8]) -> %z {
   %w2 = const f32[6,8] gaussian(0, 0.5)
@@ -11,5 +11,5 @@ graph main(%x: f32[5,8], %w1: f32[4,8]) -> %z {
 rules {
   passes(join_fully_connected)
   unchanged()
-  refused("%w1: expected a constant that is not packed")
+  refused("%w1: expected a constant that is not packed, sparse or compressed")
 }

@@ -105,7 +105,7 @@ def test_factors_that_underflow_all_weights_are_refused(factors: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [  # the replaced texts add {act: RELU} to the Mul, and act: RELU to the TransposeConv
+    [  # two rows have an activation: the first row in the Mul, the row with " {}" in the TransposeConv
         (chain(TCONV, mul=MUL + ") {act: RELU", add=ADD).replace("RELU)", "RELU}"), "%m: act is RELU"),
         (chain(TCONV, mul=MUL, add=ADD, more="%o = Neg(%m)", result="%z, %o"), "%m: is also read by Neg"),
         (chain(TCONV, mul=MUL, add=ADD, more="%o = Neg(%y)", result="%z, %o"), "%y: is also read by Neg"),

@@ -46,8 +46,8 @@ def run_passes(
     of shape [] are scalars, and which have an unknown rank.  At the end, if the format of ``context`` is
     circle, operator versions that are too low are cleared, so that saving derives new ones.
 
-    Return a record for each pass, in order.  Raise RewriteError for an unknown name, or if passes still
-    change the model after the last round that ``_rounds`` allows; ModelError for a name that is no string.
+    Return a record for each pass, in order.  Raise RewriteError for a name that no pass has (also for
+    the name of a pipeline), or if passes still change the model after the last round that ``_rounds`` allows.
     """
     groups: list[list[_Step]] = []
     is_open = False  # whether the last group consists of passes outside of phases, and may get another

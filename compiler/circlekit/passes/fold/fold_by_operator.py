@@ -30,6 +30,6 @@ OPERATORS = {
 """{name of a pass: the operator that it folds, as ``code_of`` names it}."""
 
 for _name, _code in OPERATORS.items():
-    _doc = f"{_code} of constants becomes a constant, as fold_constants does for all operators."
+    _doc = f"Replace {_code} by its result where fold_constants would do so."
     _body = {"name": _name, "codes": frozenset({_code}), "__doc__": _doc, "__module__": __name__}
     type(f"FoldConstants_{_code}", (FoldConstants,), _body)  # defining the class registers the pass

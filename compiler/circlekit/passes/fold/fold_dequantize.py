@@ -54,7 +54,10 @@ class DequantizeRows(Rewrite):
 
 
 class FoldDequantize(FoldConstants):
-    """A constant that DEQUANTIZE reads, directly or through a GATHER, becomes a float constant."""
+    """A constant that DEQUANTIZE reads, directly or through a GATHER, becomes a float constant.
+
+    Integers that a GATHER reads must have one scale.
+    """
 
     name = "fold_dequantize"
     codes = frozenset({"DEQUANTIZE"})

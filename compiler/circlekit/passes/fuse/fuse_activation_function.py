@@ -69,7 +69,7 @@ def _sources(value: Value) -> list[Value]:
     """Return the values that change if RELU moves up: ``value``, and those from which data movement makes it.
 
     Data movement is followed back to operators that can fuse an activation.  Return [] if the search reaches
-    an input, a constant, any other operator, or a data movement whose result has several uses.
+    an input, a constant, any other operator, or a data movement with several results or several uses.
     """
     found, todo = list[Value](), [value]
     while todo:

@@ -41,7 +41,7 @@ class ProductOverConstant(Rewrite):
 
 
 class FuseMulWithDiv(Rules):
-    """c1 / (x * c2)  ==  (c1 / c2) / x, and (x * c2) / c1  ==  x * (c2 / c1)."""
+    """c1 / (x * c2)  ==  (c1 / c2) / x, and (x * c2) / c1  ==  x * (c2 / c1), if c1 and c2 are one number."""
 
     name = "fuse_mul_with_div"
     rules = (ConstantOverProduct, ProductOverConstant)

@@ -90,7 +90,7 @@ class FuseReshapeWithMean(Rules):
 class FuseTransposeWithMean(Rewrite):
     """reduce(transpose(x), axes)  ==  reduce(x, the corresponding axes), for a mean and other reductions.
 
-    The axes that are left must keep their order.
+    ``keep_dims`` must be false, and the axes that are left must keep their order.
     """
 
     name = "fuse_transpose_with_mean"

@@ -46,7 +46,7 @@ operators disappear in exchange.
 class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
-    If the user names the pass, it joins at any cost.  A pipeline joins n layers only in two cases:
+    If the user names the pass, it ignores costs.  A pipeline joins n layers only in two cases:
 
     - It removes at least one operator, and moves no more bytes than before.
     - It removes at least two operators, and the additional bytes are few compared with the multiplications
@@ -102,7 +102,7 @@ def _layer_refusal(op: FullyConnected) -> str | None:
         return f"%{op.input.name}: is a variable, which may change between the layers"
     for value in (op.weights, op.bias):
         if value is not None and not value.is_plain:
-            return f"%{value.name}: expected a constant that is not packed"
+            return f"%{value.name}: expected a constant that is not packed, sparse or compressed"
         if value is not None and value.quantization is not None and value.quantization.details is not None:
             return f"%{value.name}: has quantization parameters besides scales and zero points"
     for value in filter(None, (op.weights, op.bias, op.output)):

@@ -76,7 +76,7 @@ class ChannelMoves:
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels that the channels of ``result`` copy; None if no copies are known."""
+        """Return, for each channel of ``result``, the channel that it copies; None if no copies are known."""
         op = result.producer
         if not has_known_channels(result):
             return None
@@ -111,7 +111,8 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     """Return, for each channel of the result of ``origin``, the channel of a source that it copies.
 
     ``origin``: a way to compute a result by copying elements of sources.  Its index map gives the position
-    that each element copies: an offset plus, for each factor (extent, stride), a digit times stride.
+    that each element copies: an offset plus, for each factor (extent, stride), a digit times stride.  A digit
+    is a number from 0 to extent - 1; the digit of the last factor varies fastest.
     ``shape``: the shape of the result.  Return None if ``origin`` moves more than channels.
 
     Example: a [4, 6] result has the channels 2 to 7 of x [4, 8].  The offset is 2, the factors are (4, 8),
@@ -130,7 +131,7 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     while outer and size < shape[-1]:
         inner.insert(0, outer.pop())
         size *= inner[0][0]
-    # the rows must stay in order: the same factors as one that steps from row to row of the first source
+    # the rows must stay in order: ``outer`` must equal the single factor (rows, channels of the first source)
     if size != shape[-1] or IndexMap.of(1, outer) != IndexMap.of(1, [(rows, first[-1])]):
         return None
     # the places of the channels of the first row

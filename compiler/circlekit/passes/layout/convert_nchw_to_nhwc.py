@@ -139,9 +139,11 @@ ALWAYS_NHWC = frozenset({
 
 
 class ConvertNchwToNhwc(GraphPass):
-    """Let operators on NCHW data work on NHWC data if they can; transposes remain only around the others.
+    """Let the operators in ALWAYS_NHWC work on NHWC instead of NCHW data wherever they can.
 
-    Unlike optimize_layout, this pass does not weigh bytes: it is for runtimes that are fast only in NHWC.
+    Unlike optimize_layout, the pass does so even if transposes then move more bytes: it is for runtimes that
+    are fast only in NHWC.  Other operators become NHWC only where that saves transposes.  Transposes remain
+    between NHWC and NCHW operators, and at inputs and outputs of the graph.
     Data is assumed to be NCHW unless a Transpose or an operator in CHANNELS_LAST shows its layout.  Custom
     operators that have a builtin form are replaced first.  Each graph is converted only once.
     """

@@ -71,7 +71,8 @@ def layer_refusal(layer: Layer) -> str | None:
         if not np.abs(value.array()).max(initial=0) <= np.finfo(np.float32).max / 2:  # also for NaN
             return f"%{value.name}: expected finite numbers up to half the largest f32"
     if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
-        return f"%{result.name}: expected a convolution of all channels, got groups"
+        found = "groups or an unknown number of channels"
+        return f"%{result.name}: expected a convolution of all channels, got {found}"
     # the other users would still need the old weights, so the model would hold both
     if weights.other_user([layer]) is not None:
         return f"%{weights.name}: has other users"
