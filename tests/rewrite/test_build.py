@@ -54,7 +54,7 @@ def test_like_copies_only_attributes_that_the_new_operator_has() -> None:
 
 
 def test_like_declares_the_type_that_cannot_be_inferred() -> None:
-    """Only its result says to which grid QUANTIZE rounds; the shape is inferred."""
+    """``like`` gives the dtype of the result of QUANTIZE, which no attribute says; the shape is inferred."""
     kind = rewrite("y = Neg(x)\nz = Quantize(y)", "q = Quantize(x) {like z}\nz = Neg(q)", quantized=True)
     grid = "quant(scale: 0.5, zero_point: 3)"
     model, changes, _ = run(kind, graph(f"%y = Neg(%x) %z = Quantize(%y) : i8[2,3] {grid}"))

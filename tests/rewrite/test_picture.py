@@ -241,8 +241,8 @@ def test_an_operand_after_an_absent_one_prevents_a_match() -> None:
         ("0.1", "const f32[1] [0.1]", True),
     ],
 )
-def test_number_matches_in_any_dtype(literal: str, constant: str, fits: bool) -> None:
-    """But an integer dtype must have the number: it has 2, but not 0.5."""
+def test_number_matches_in_any_dtype_that_holds_it(literal: str, constant: str, fits: bool) -> None:
+    """A float constant matches after rounding; no integer dtype holds 0.5, and int8 does not hold 300."""
     picture = parse_picture(f"y = Mul(x, {literal})", "before")
     kind = constant.split()[1].split("[")[0]
     model = parse_model(f"graph main(%x: {kind}[1]) -> %y {{ %c = {constant} %y = Mul(%x, %c) }}")

@@ -39,7 +39,7 @@ def model_bytes() -> bytes:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working folder, with net.tflite (a circle file, in spite of its name).
+    """Return the working folder, with net.tflite, which is a circle file in spite of its name.
 
     The commands are in the sibling folder ``bin``.
     """

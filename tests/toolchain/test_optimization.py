@@ -126,7 +126,7 @@ def test_the_log_of_passes_is_printed_if_asked(
     assert bool(printed) == is_printed
 
 
-def test_passes_have_the_names_of_one_in_the_log() -> None:
+def test_passes_have_names_in_the_style_of_one_in_the_log() -> None:
     names = ["remove_unnecessary_add", "fuse_activation_function"]
     found = list(log_lines(circlekit.optimize(circlekit.load("net.tflite"), names)))
     assert "Before RemoveUnnecessaryAddPass" in found

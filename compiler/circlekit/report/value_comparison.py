@@ -29,7 +29,8 @@ class Difference:
     """The difference of two arrays with the same name.
 
     ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements.
-    ``relative``: ``absolute`` divided by the largest magnitude of the array of the first model.
+    ``relative``: ``absolute`` divided by the largest magnitude of the array of the first model; 0 for equal
+    arrays, infinite if that magnitude is 0.
     ``cosine``: the cosine similarity; None if it is not defined, for example for zeros.
     ``allowed``: the tolerated absolute difference of an output; None for a layer, which is only shown.
     """
@@ -51,11 +52,12 @@ class Difference:
 class ValueComparison:
     """The differences of the values of two models.
 
-    ``outputs``: the differences of outputs, for each set of inputs.
+    ``outputs``: the differences of outputs, for each set of inputs, without outputs that have no elements.
     ``layers``: the differences of layers, on one set of inputs, in the order of the second model.
     ``verdict``: a text.
 
-    - Equal models: the largest difference of an output, which is within its tolerance.
+    - Equal models: the largest difference of an output, which is within its tolerance, or that the outputs
+      have no elements.
     - Different outputs: the output that differs most.
     - Equal outputs, but different interfaces: a difference of the interface.
     - The second model is a quantized form of the first: the SQNR.

@@ -191,7 +191,6 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
         return f"{result}: {infinite} would not be finite"
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
     for name, array in arrays.items() if underflow else ():
-        # an array of zeros is no underflow if a constant of the match has only zeros
         is_tiny = array.size and _largest(array) < np.finfo(array.dtype).tiny
         if is_tiny and (array.any() or all(data.any() for data in constants)):
             return f"{result}: {name} would be too small for its dtype"

@@ -51,7 +51,7 @@ def condition(method: F) -> F:
     """Mark a method of a Rewrite as a condition.
 
     The method returns None if the condition holds, else the sentence of the refusal.
-    Raise RewriteError if ``method`` is no function.
+    Raise RewriteError if ``method`` is not callable.
     """
     if not callable(method):
         raise RewriteError(f"@condition: expected a method, got {method!r}")

@@ -33,8 +33,10 @@ def merge(
 
     - ``models`` is empty, or the models form a cycle,
     - two different outputs have the same name (an input that models share is the same value),
-    - ``connect`` names an input or an output that no model has, or
-    - ``outputs`` names an unknown value.
+    - ``connect`` names an input or an output that no model has, or connects an input with an output of its
+      own model,
+    - ``outputs`` names an unknown value, or
+    - ``connect`` or ``outputs`` has another type.
 
     Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
     from the input with which it is shared.  An unknown dimension fits any dimension.

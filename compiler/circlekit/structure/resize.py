@@ -43,7 +43,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
     Raise ModelError if ``shapes`` is no collection, for a wrong number of shapes, or for an unknown name.
     Raise ShapeError
 
-    - for anything that is no shape,
+    - for a shape that is not a list of valid dimensions, or has too many of them,
     - for an input or a result whose quantization does not fit its new shape,
     - if operators that call the same graph would give it different shapes,
     - if the operands of an operator do not fit any more; the error says where the operator is.

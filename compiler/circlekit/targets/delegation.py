@@ -74,7 +74,7 @@ class CutFinder:
         self._count = 0
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether ``ops``, operators of one graph, may divide a partition.
+        """Return whether ``ops``, one or more operators of one graph, may divide a partition.
 
         Return True if two conditions hold: the delegate refuses at least one of ``ops``, and if the delegate
         ran all of ``ops``, there would not be more partitions than now.

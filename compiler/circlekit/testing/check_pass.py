@@ -66,8 +66,9 @@ def check_pass(
     - if LiteRT runs the model, and the result is a TFLite model, LiteRT also runs the result.
 
     If LiteRT does not run a model, for example because LiteRT lacks an operator, only circlekit runs it.
-    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read or has a wrong text,
-    and RewriteError for an unknown pass.
+    Raise FileError, FormatError or ParseError at once for a recipe that cannot be read, or whose syntax or
+    rules are wrong, and RewriteError for an unknown pass.  Other mistakes in a recipe, such as an unknown
+    operator, are among the failures of PassTestError.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
     kind = find_pass(tested) if isinstance(tested, str) else tested

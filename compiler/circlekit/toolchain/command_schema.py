@@ -126,7 +126,8 @@ def load_schema(path: Path, target: str | None) -> ArgumentParser:
     """Run the schema file ``path``; return the arguments that it describes.
 
     ``target``: the target for which the program is called, or None.  Raise DriverError if the file cannot be
-    run or raises an error, has no ``command_schema``, or does not name a program.
+    run or raises an error, if it has no ``command_schema``, or if that function does not return an
+    ArgumentParser with the name of a program.
     """
     with _onelib():
         try:

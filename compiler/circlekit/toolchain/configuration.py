@@ -163,7 +163,10 @@ def text_of(value: Any, where: str) -> str:
 
 
 def read_json(path: str) -> Any:
-    """Return the content of a workflow file; raise DriverError, in ONE's words, unless it is JSON."""
+    """Return the content of a workflow file.
+
+    Raise DriverError, in ONE's words, if the file cannot be read or is not JSON.
+    """
     text = read_text(path, "Not found given workflow file")
     try:
         return parse_json(text)

@@ -23,7 +23,8 @@ Run = Callable[[Sequence[Array]], list[Array]]
 def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
     """Do the work of the program RUNTIME-infer; return the lines to print.
 
-    There is one line for each output of each sample; outputs of the same name have one line.
+    There is one line for each output of each sample.  Of outputs with the same name, only the last
+    counts.
 
     ``runtime``: a key of RUNTIMES.
     ``words``: the arguments MODEL [--inputs DATA] [--output FILE.npz].  Without DATA there is one seeded

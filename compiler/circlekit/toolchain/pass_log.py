@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of passes that ONE's circle2circle prints with ``--verbose`` or if the variable LUCI_LOG is set."""
+"""The log of passes, as ONE's circle2circle prints it with ``--verbose``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ RULE = "-" * 62
 def log_lines(report: Report) -> Iterator[str]:
     """Yield the lines about each pass that ran, in order; then the notes.
 
-    The name of a pass is spelled as in ONE: FoldCastPass for ``fold_cast``.
+    The name of a pass is made of its words, in the style of ONE: FoldCastPass for ``fold_cast``.  The
+    name in ONE may have other capitals or abbreviations, or the prefix ``luci::``.
     """
     for record in report.passes:
         name = "".join(word.capitalize() for word in record.name.split("_")) + "Pass"

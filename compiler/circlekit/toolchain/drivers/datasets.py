@@ -36,7 +36,7 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
     The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds one input of one sample; SAMPLE and INPUT
     are numbers from 0 on.  Raw data are uint8 vectors, and the group ``value`` has the attribute ``rawData``.
-    Raise DriverError if a file cannot be read or written.
+    Raise DriverError if a file cannot be read or written, or if an npy file has no numbers.
     """
     import h5py  # slow to import
 

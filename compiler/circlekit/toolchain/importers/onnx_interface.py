@@ -61,7 +61,7 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
         raise ModelError(f"{expected}, got {count}")
     inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
     if count != len({*inputs}):
-        raise ModelError(f"expected another input for each of {listed}, got the same input for two of them")
+        raise ModelError(f"expected a different input for each of {listed}, got one input for two of them")
     model.main.inputs = inputs
     arrays = run(model, [record[f"in{n}"] for n in range(len(inputs))])
     found = list(zip(model.main.outputs, arrays, strict=True))
