@@ -38,9 +38,9 @@ def fake_quantize(
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
-    training.  Raise ModelError if ``samples`` and ``calibration`` are both given or both missing, or if a
-    tensor has no range.  The errors of ``calibrate`` and of the function ``optimize`` pass through.  After an
-    error, ``model`` may already be optimized or partly changed.
+    training.  Raise ModelError if ``samples`` and ``calibration`` are both given or both missing, if
+    ``calibration`` has another type, or if a tensor has no range.  The errors of ``calibrate`` and of the
+    function ``optimize`` pass through.  After an error, ``model`` may be optimized or partly changed.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}
