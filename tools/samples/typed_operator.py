@@ -37,7 +37,7 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
 
 LARGE_FACTOR = 300
-"""In small samples, integer biases and int16 slopes are multiples of this, so that reading 8 bits shows."""
+"""In small samples, integer biases and int16 slopes are multiples of this: it reveals a misread dtype."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
 """Operators that add products and fuse no activation: the order of additions decides on infinities."""
