@@ -34,7 +34,8 @@ def fake_quantize(
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges recorded on the model into which the operators are inserted.  That is the result
     of O1; with ``optimize=False`` it is ``model`` as given.
-    ``optimize``: run O1 first, so that batch norms are folded.
+    ``optimize``: run O1 first, so that batch norms are folded.  O1 also folds the FAKE_QUANT of weights,
+    so these weights are rounded again.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
