@@ -4,11 +4,11 @@
     CirclekitError
     ├── FileError          a path that cannot be read or written
     ├── FormatError        content that is not valid in its format
-    ├── ParseError         text that is not a valid model, picture or recipe
+    ├── ParseError         text that is not a valid model, picture, recipe or pipeline
     ├── ModelError         a model that breaks a rule, or a wrong argument
     │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
     ├── LimitError         work that exceeds a limit of memory or graph calls
-    ├── UnsupportedError   something valid that circlekit or the target format lacks
+    ├── UnsupportedError   something that circlekit or the target format lacks
     ├── RewriteError       a pass that is declared or used wrongly
     └── EquivalenceError   a model that does not compute what it should
 
@@ -56,9 +56,10 @@ class FormatWarning(UserWarning):
 
 
 class ParseError(CirclekitError):
-    """Text that is not a valid model, picture or recipe.
+    """Text that is not a valid model, picture, recipe or pipeline file.
 
-    The message has line and column, and repeats the line with a caret (^) below the place.
+    Where the place is known, the message has line and column.  For circlekit's own language and ONE's
+    recipes, it also repeats the line with a caret (^) below the place.
     """
 
 
@@ -75,7 +76,11 @@ class LimitError(CirclekitError):
 
 
 class UnsupportedError(CirclekitError):
-    """Something valid that circlekit or the target format lacks: an operator, a dtype or another feature."""
+    """Something that circlekit or the target format lacks, or a wrong argument.
+
+    What is lacking may be an operator, a dtype or another feature; the argument may be an unknown name or a
+    number out of range.
+    """
 
 
 class RewriteError(CirclekitError):

@@ -107,7 +107,7 @@ def test_unknown_names_are_refused_before_the_model_changes(arguments: dict[str,
 
 
 def test_the_report_says_what_the_user_may_not_expect() -> None:
-    """The file grows if the weights are few; a model of integers, or with few weights, may stay as it is."""
+    """A file of few weights grows.  A model stays as it is if the scheme is for none of its operators."""
     grows = "the file grows: sparse or tiny weights take more bytes as integers with scales"
     assert circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).notes == [grows]
     large = NET.replace("[8,8]", "[512,8]").replace("f32[8]", "f32[512]")

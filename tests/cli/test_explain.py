@@ -111,7 +111,7 @@ def test_operator_that_is_gone_is_no_error(net: Path, capsys: pytest.CaptureFixt
     """A script that asks why an operator stays must not fail once the operator is gone."""
     for which in ("%2", "MUL"):
         assert main([str(net), str(net.with_suffix(".circle")), "--O1", "--explain-op", which]) == 0
-        assert f"note: no operator {which} is left to explain" in capsys.readouterr().out
+        assert f"note: the optimized model has no operator {which} to explain" in capsys.readouterr().out
     assert explain([str(net), "--op", "FullyConnected"]) == 0
     assert capsys.readouterr().err == "there is no operator FullyConnected to explain\n"
 

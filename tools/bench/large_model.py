@@ -76,7 +76,6 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
     """Yield the bytes of the file, with random constants in place of those of ``skeleton``.
 
     Each constant is seeded by ``seed`` and by its number in ``skeleton``.
-
     The range of the constants keeps the magnitude of values the same from one ReLU layer to the next.
     """
     scale = np.float32(math.sqrt(24 / width))

@@ -16,7 +16,7 @@ SCALAR_PROBABILITY = 0.9
 def full_model(fmt: str, rng: random.Random) -> bytes:
     """Return the file.
 
-    The first graph has one operator for each options table; every other vector of tables has two tables.
+    The first graph has one operator for each options table; all further vectors of tables have two tables.
     """
     tree = _table(table("Model", fmt), fmt, rng)
     operator = table("Operator", fmt)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one mutated model: load, verify, infer shapes, O1, save, load again, verify again.
 
-A case ends in success or in a CirclekitError, but not RewriteError.  All else is a fault: another exception,
+A case ends in success or in a CirclekitError other than RewriteError.  All else is a fault: an exception,
 too much time, a saved model that does not load or is invalid, a valid model made invalid, changed values.
 """
 

@@ -42,9 +42,8 @@ FLOAT16_TOLERANCE = 1e-3
 """float16 has 11 significant bits; results may differ in the last one."""
 
 OPTIMIZED_ORACLE = frozenset({"SUM", "LOCAL_RESPONSE_NORMALIZATION"})
-"""Operators that are compared with LiteRT's optimized kernels, because its reference kernels are wrong: SUM
-of int8 and int16 starts from unset memory, and LOCAL_RESPONSE_NORMALIZATION leaves out the last channel of a
-window."""
+"""Operators compared with LiteRT's optimized kernels, because its reference kernels are wrong: SUM of int8
+and int16 starts from unset memory, and LOCAL_RESPONSE_NORMALIZATION omits the last channel of a window."""
 
 BOUNDED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 """The fused activations of samples."""
@@ -112,7 +111,8 @@ def _has_integer_data(types: Types) -> bool:
 def is_defined(op: Op) -> bool:
     """Return whether a file can hold ``op``, LiteRT's table has it, and its results are defined.
 
-    If ``op`` computes with numbers, its first operand and result need scales where their dtypes have scales.
+    If the results of ``op`` have scales of their own, its first operand and result must be quantized where
+    their dtypes can be.
     """
     quantizable = [v for v in (*op.inputs[:1], *op.results[:1]) if v is not None and v.dtype in QUANTIZABLE]
     is_scaled = all(v.quantization is not None for v in quantizable)

@@ -49,16 +49,16 @@ from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, Types, all_types
 
 FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
-"""Samples drawn of each combination of types: KNOWN_SAMPLES if constraints are published, else FIRST_SAMPLES.
-If no sample runs, the runtime lacks the form."""
+"""How many samples of each combination of types are drawn first: KNOWN_SAMPLES if constraints are published,
+else FIRST_SAMPLES.  If none of them runs, the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
-"""Samples with numbers up to SAMPLES are drawn in each form that runs, further ones, up to MORE_SAMPLES, in a
-few forms (see SPREAD).  If a result contradicts the constraints so far, its sample is drawn in all forms."""
+"""Samples with numbers below SAMPLES are drawn in each form that runs.  Those from there to MORE_SAMPLES are
+drawn in a few forms (see SPREAD), and in all forms if a result contradicts the constraints so far."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
 """For each constraint, up to ALONE samples are run that break this constraint and no other.  They are
-searched among the samples with numbers up to OUTSIDE_SAMPLES."""
+searched among the samples with numbers from SAMPLES to OUTSIDE_SAMPLES."""
 
 SPREAD, STEP = 3, len(RANKS)
 """After SAMPLES, each sample is drawn in SPREAD forms; after every STEP samples, constraints are learned

@@ -240,7 +240,7 @@ def count_ops(model: Model) -> int:
 
 
 def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
-    """Return the given inputs, random ones, zeros, and random ones with unknown sizes of 2 and 1."""
+    """Return the given inputs, random ones, zeros; for unknown sizes also random ones of sizes 2 and 1."""
     random = np.random.default_rng(1)
     pairs = list(zip(model.main.inputs, inputs, strict=True))
 

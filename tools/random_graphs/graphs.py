@@ -111,7 +111,7 @@ def dead_operator(m: ModelBuilder) -> Value:
 
 
 def computed_shape(m: ModelBuilder) -> Value:
-    """Append a Reshape or Fill whose shape is computed from the shape of another value."""
+    """Append a Reshape of a value, or a Fill, whose shape is computed from the shape of this value."""
     x = m.pick(lambda v: 1 <= len(m.shape(v)) <= 4)
     shape = m.add(Shape(x, out_type=i32), keep=m.chance(0.1))
     if m.chance(0.3):

@@ -95,8 +95,8 @@ def _is_equal_in_reference(original: Original, originals: Sequence[bytes], conte
 def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wanted: Sequence[Array]) -> bool:
     """Return whether our interpreter shows that LiteRT's optimized kernels only round differently.
 
-    With optimized kernels, our interpreter must give LiteRT's values for both models; with reference kernels,
-    of which it has more than LiteRT, equal values for both.  For example, LiteRT's optimized MEAN over height
+    With optimized kernels, our interpreter must give LiteRT's values for both models.  With reference kernels
+    (LiteRT lacks some), it must give equal values for both.  For example, LiteRT's optimized MEAN over height
     and width does not round as its MEAN over other axes.
     """
     inputs, models = original.inputs[0], (original.model, load_bytes(content))

@@ -37,7 +37,7 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
 
 LARGE_FACTOR = 300
-"""Integer biases and int16 slopes are multiples of this: read as another dtype, they give other values."""
+"""In small samples, integer biases and int16 slopes are multiples of this: it reveals a misread dtype."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
 """Operators that add products and fuse no activation: the order of additions decides on infinities."""
@@ -58,8 +58,9 @@ class Sample:
 def draw_sample(code: str, types: Types, number: int, seed: int, small: bool = True) -> Sample | None:
     """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
 
-    Shapes, attributes other than dtypes, and which operands are constant (int4 always is) do not depend on
-    ``types``.  ``small``: elements are small, mostly positive; else of all magnitudes, with scales to match.
+    Shapes and attributes other than dtypes do not depend on ``types``.  The choice of constants depends on
+    them in two cases: int4 operands always are constant, and if all operands would be, one becomes an input.
+    ``small``, and every sample of FROM_RECIPES: small elements, mostly positive; else all magnitudes.
     """
     base = base_of(code, number, seed)
     if base is None:
@@ -103,8 +104,8 @@ def takes_negatives(code: str) -> bool:
 class _Typing:
     """Makes a sample with other ``types`` from a drawn ``op``, whose operands hold ``arrays``.
 
-    ``plain``: satisfy many constraints, so that each form runs now and then: constants where they are usual,
-    no fused activation, the same quantization wherever possible.
+    ``plain``: make what most kernels accept, so that some samples of each form run: constants where they are
+    usual, no fused activation, the same quantization wherever possible.
     """
 
     op: Op
@@ -179,7 +180,7 @@ class _Typing:
         array: Array | None,
         chance: float,
     ) -> Value:
-        """Return an operand of ``array`` or random elements; ``chance`` (0 to 1) or int4 make it constant."""
+        """Return an operand of ``array`` or random elements; int4 or a low ``chance`` makes it constant."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
         elif array is None:
@@ -243,7 +244,7 @@ class _Typing:
         return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
 
     def _channel_axis(self, rank: int) -> int:
-        """Return the axis of the channels of filters and weights; 0 for other operands."""
+        """Return the axis of the channels of the filter or weights; 0 for an operator without them."""
         if self.op.code == "BATCH_MATMUL":
             return rank - (2 if self.attributes["adj_y"] else 1)
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
@@ -316,7 +317,7 @@ class _WideTyping(_Typing):
         if spec.name == "bias" or (dtype.bits > 16 and self.rng.random() < 0.7):
             reach = int(self.rng.choice((3, 100, 1 << 16)))
             low, high = max(low, -reach), reach
-        low = max(low, -((1 << 63) - 1)) + (spec.name in (*FILTERS, "y"))  # weights have no lowest integer
+        low = max(low, -((1 << 63) - 1)) + (spec.name in (*FILTERS, "y"))  # weights leave out the lowest one
         if quantization is not None and spec.name in _rule(self.op).not_negative:
             low = int(quantization.zero_point[0])
         return self.rng.integers(low, min(high, (1 << 63) - 1), shape, np.int64, endpoint=True)

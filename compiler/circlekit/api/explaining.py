@@ -29,9 +29,9 @@ def explain(
     comes first.
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
-    Raise RewriteError for an unknown pass or a wrong setting, UnsupportedError for an unknown format or
-    target, FileError or FormatError for a wrong file in a setting, ModelError if a pass fails on a model that
-    breaks a structural or shape rule.
+    Raise RewriteError for an unknown pass, a pipeline or a wrong setting; UnsupportedError for an unknown
+    format or target; FileError or FormatError for a wrong file in a setting; ModelError if a pass fails on a
+    model that breaks a structural or shape rule.
     """
     check_model(model)
     format = format or model.format

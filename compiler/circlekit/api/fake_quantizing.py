@@ -34,13 +34,14 @@ def fake_quantize(
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges recorded on the model into which the operators are inserted.  That is the result
     of O1; with ``optimize=False`` it is ``model`` as given.
-    ``optimize``: run O1 first, so that batch norms are folded.
+    ``optimize``: run O1 first, so that batch norms are folded.  O1 also folds the FAKE_QUANT of weights,
+    so these weights are rounded again.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
-    training.  Raise ModelError if ``samples`` and ``calibration`` are both given or both missing, or if a
-    tensor has no range.  The errors of ``calibrate`` and of the function ``optimize`` pass through.  After an
-    error, ``model`` may already be optimized or partly changed.
+    training.  Raise ModelError if ``samples`` and ``calibration`` are both given or both missing, if
+    ``calibration`` has another type, or if a tensor has no range.  The errors of ``calibrate`` and of the
+    function ``optimize`` pass through.  After an error, ``model`` may be optimized or partly changed.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}

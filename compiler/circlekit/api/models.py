@@ -46,6 +46,7 @@ def load(source: ModelFile) -> Model:
     - FileError if the file cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
     - ShapeError if the operands in a recipe do not fit an operator
+    - ModelError or UnsupportedError if a recipe omits the type of a result, and this type cannot be inferred
     """
     return read(source)[0]
 
@@ -99,7 +100,8 @@ def parse(text: str) -> Model:
     """Return the model that ``text`` describes; the types of results that ``text`` omits are inferred.
 
     ``print(model)`` shows the same form, but shortens large constants; a shortened constant is an error here.
-    Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
+    Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator;
+    ModelError or UnsupportedError if an omitted type cannot be inferred; ModelError if ``text`` is no string.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
@@ -136,7 +138,8 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
     quantized input needs integers, not real numbers.  Where the graph has an unknown dimension, an array may
     have any size.  Raise:
 
-    - ModelError if ``inputs`` is neither a list nor a dict
+    - ModelError if ``inputs`` is neither a list nor a dict, if an operator reads a value that a later one
+      produces, or if an operand has elements that the operator does not take, such as an index out of range
     - ShapeError if the number, names, dtypes or shapes of the arrays differ from those of the graph, or if an
       operator computes a result of another type than the graph declares
     - UnsupportedError if an operator has no kernel for its operands

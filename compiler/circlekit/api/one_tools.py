@@ -62,7 +62,8 @@ def equalize_feature_maps(
     ``samples``: the magnitudes are measured on them, see ``calibrate``; None: one seeded random sample.
     ``allow_copies``: whether to copy a layer whose result is an output or has several users, so that each
     copy can be equalized.
-    Raise ModelError if ``samples`` is empty, the errors of ``calibrate`` for samples that do not fit.
+    If there are pairs, raise ModelError for empty ``samples``.  Raise the errors of ``calibrate`` for samples
+    that do not fit.
     """
     check_model(model)
     patterns = find_patterns(model, allow_copies)

@@ -125,7 +125,7 @@ class Optimization:
                 self.model, options.explain_op, self.format, options.settings, original_names, targets
             )
             if not report.op_explanations:
-                report.notes.append(f"no operator {options.explain_op} is left to explain")
+                report.notes.append(f"the optimized model has no operator {options.explain_op} to explain")
 
     def legalize(self, model: Model, report: Report, name: str) -> None:
         """Replace in ``model`` the operators that the format or a target of the user lacks; check the result.

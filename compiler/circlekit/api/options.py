@@ -29,8 +29,9 @@ class Options:
     ``profile``: write ONE's tables of origins into the metadata.  They list, for each operator that is
     written, the operators of the input model from which it was made.
     ``keep_activations``: keep activations that are fused into TRANSPOSE_CONVs, although ONE's runtime ignores
-    them.  If False, and the target is luci (ONE's interpreter), such an activation is written as an operator
-    of its own.
+    them.  If False, such an activation is written as an operator of its own in two cases: ``target`` names
+    luci (ONE's interpreter), or it names no runtime and the format is circle.  A TRANSPOSE_CONV that a named
+    target refuses is replaced even if this is True.
     ``explain_op``: chooses operators of the optimized model to explain, as ``which`` of the function
     ``explain_op`` does.
     All other fields are arguments of the function ``optimize``.
@@ -106,7 +107,8 @@ def read_pipeline(path: FilePath) -> Pipeline:
     """Return the pipeline in the TOML file ``path``: passes to run, passes to omit, settings of passes.
 
     ``parse_pipeline`` describes the keys of the file.
-    Raise FileError if the file cannot be read, ParseError for invalid text, RewriteError for unknown names.
+    Raise FileError if the file cannot be read, ParseError for invalid text or a wrong value of a setting,
+    RewriteError for unknown names.
     """
     try:
         text = bytes(map_file(path)).decode()

@@ -74,12 +74,18 @@ def calibrate(
     and read files.  The result identifies tensors by name.  So if two tensors of ``model`` have the same
     name, one of them is renamed, in place; inputs and outputs keep their names.
 
-    Raise ModelError in these cases: there are no samples or no float tensors; a sample has NaN; two inputs or
-    outputs have the same name; ``channels`` or ``histograms`` names no computed float tensor; a process that
-    runs samples crashes; the file ``state`` belongs to a run that ended, or to another model, other samples
-    or other arguments.  Raise ShapeError if a sample does not fit the inputs, UnsupportedError for a wrong
-    engine or number of processes or if the engine cannot run the model, FileError if a file cannot be read or
-    ``state`` cannot be written.
+    Raise ModelError in these cases:
+
+    - there are no samples or no float tensors, or ``samples`` has another type
+    - a sample has NaN
+    - two inputs or outputs have the same name
+    - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
+    - a process that runs samples crashes
+    - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments
+
+    Raise ShapeError if a sample does not fit the inputs; UnsupportedError for a wrong engine or number of
+    processes, or if the engine cannot run the model; FileError if a file cannot be read or ``state`` cannot
+    be written; FormatError if a file has wrong contents.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -139,12 +145,19 @@ def quantize(
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as
     ``20%`` (of the operators), ``20% macs`` or ``20% bytes``.
 
-    Before the model changes, raise RewriteError for an unknown pass, UnsupportedError for other unknown names
-    and wrong numbers, and ShapeError or ModelError for samples that do not fit (see ``calibrate``).  But if a
-    pass changes the inputs or outputs on purpose, samples must fit the model after the passes.
+    Before the model changes, raise:
+
+    - RewriteError for an unknown pass
+    - UnsupportedError for other unknown names, wrong numbers, ``integer`` if activations are float, a plan
+      with arguments that it decides, and a plan of a scheme of ONE
+    - FileError or FormatError if the file of a plan cannot be read
+    - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
+      purpose, samples must fit the model after the passes
+
     After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
-    fit, if a scheme or mixed precision lacks samples, or if a pattern selects no operator; UnsupportedError
-    for a wrong regular expression.  A declared code that no operator of the model has is no error.
+    fit, if a scheme or mixed precision lacks samples, or if a pattern selects no operator.  Raise
+    UnsupportedError for a wrong regular expression, or for mixed precision with a scheme of ONE.  A declared
+    code that no operator of the model has is no error.
     """
     check_model(model)
     started = time.monotonic()

@@ -44,7 +44,7 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     the parts.
 
     Raise FileError if the file cannot be read, FormatError if the table or file is wrong, UnsupportedError if
-    operators that share state would be in different parts.
+    operators with resources, or operators that share a variable, would be in different parts.
     """
     check_model(model)
     if not isinstance(table, PartTable | str | os.PathLike):
@@ -57,7 +57,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
     The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
-    are the results of chosen operators that other operators read, or that are outputs of ``model``.
+    are the results of chosen operators that other operators read, or that are outputs of ``model``; if there
+    are none, the results that no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
     operators share state with others.
     """
@@ -119,8 +120,8 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     A connection lists the file of each part and the names of the inputs and outputs of the part.  An input
     reads the output of the same name of another part.
     ``source``: the file name of the divided model.  For ``NAME.circle`` the written files are
-    ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  For a recipe, the
-    extension of the parts is that of the model's format.
+    ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  The parts of a
+    ``.tflite`` file end in ``.tflite``; those of a recipe have the extension of the model's format.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
     is_model = format_of(source) is not None  # by its extension; else it is, in most cases, a recipe
@@ -177,8 +178,8 @@ class DividedModel:
 
         ``inputs``: a list in the order of the source model's inputs, or a dict by name; arrays for names that
         are no inputs are ignored.
-        Raise ModelError if an input of a part or an output of the source model is not provided, and the
-        errors of the function ``run``.
+        Raise ModelError for a wrong number of inputs, or if nothing provides an input of a part or an output
+        of the source model.  Raise the errors of the function ``run``.
         """
         whole = self.connection.source  # file, inputs and outputs of the source model, by name
         if isinstance(inputs, Mapping):

@@ -43,11 +43,11 @@ MAX_PRINTED_LAYERS = 40
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
 
 BEFORE is the reference. The models run on seeded inputs (normal, boundary and zero), or on those of --inputs.
-In place of two models, give two npz or HDF5 files to compare arrays of the same name."""
+In place of two models, give two npz, npy or HDF5 files to compare arrays of the same name."""
 
 
 def _declare(parser: Parser) -> None:
-    parser.add_argument("before", help="the reference: a model, or an npz or HDF5 file")
+    parser.add_argument("before", help="the reference: a model, or an npz, npy or HDF5 file")
     parser.add_argument("after", help="the model or file to compare with the reference")
     add_inputs(parser, purpose="compare on the inputs")
     parser.add_argument(

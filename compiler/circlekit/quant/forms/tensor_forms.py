@@ -144,7 +144,7 @@ class TensorForms:
         """Return the range (min, max) of the tensor ``name``; raise UnsupportedError if it has none."""
         if name not in self.ranges:
             raise UnsupportedError(
-                f"%{name} has no range: calibration did not observe it, or it held no finite number"
+                f"%{name} has no range: no calibration observed it, or it held no finite number"
             )
         return self.ranges[name]
 
