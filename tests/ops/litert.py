@@ -138,7 +138,7 @@ def _option(value: Any, graphs: Sequence[Graph]) -> Any:
         kind = type(value).__name__
         return getattr(getattr(schema, _ENUM_TYPES.get(kind, kind)), value.name)
     if isinstance(value, tuple | list | np.ndarray):
-        return np.asarray(value, np.float32) if any(isinstance(x, float) for x in value) else _ints(value)
+        return list(value)  # the builder writes a list in the type of the field, which may be long
     return value
 
 

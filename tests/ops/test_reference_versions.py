@@ -63,4 +63,5 @@ def test_reference_versions(code: str) -> None:
     optimized = last_version(code, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     if code in WRONG_REFERENCE:
         reference = 0
-    assert REGISTRY[code].reference_version == (reference if reference < optimized else None)
+    expected = reference if reference < optimized else None
+    assert REGISTRY[code].reference_version == expected, f"declare {code} with reference_version={expected}"
