@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants, which are models that a pass rewrites, with one change.
+"""Mutants: models that a pass rewrites, each with one thing changed.
 
-Either their values stay equal, or the picture refuses with a message.
+A pass rewrites a mutant with equal values, or its picture refuses it with a message.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def instances(name: str) -> list[Model | None]:
 
 
 MAX_PICTURES = 2
-"""Pictures of one pass whose mutants are tested; passes with many forms share their conditions."""
+"""The largest number of pictures of one pass whose mutants are tested; more of them share conditions."""
 
 
 def check_mutants(name: str, base: Model) -> int:

@@ -159,7 +159,7 @@ class _Replacer:
         value = new.make(gather)
         if not transposed or not rank:
             return value
-        # the axis that is not gathered, first if ``coded_axis`` is 1, else last, moves to the other end
+        # the axis that is not gathered moves to the other end; it is first if ``coded_axis`` is 1, else last
         return new.transposed(value, [*range(1, rank + 1), 0] if coded_axis else [rank, *range(rank)])
 
 
