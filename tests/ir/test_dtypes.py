@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,13 @@ def test_bits(dtype: DType) -> None:
         assert DType.of(dtype.numpy) is dtype
         assert dtype.is_integer is (dtype.numpy.kind in "iu")
         assert dtype.is_float is (dtype.numpy.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_integer], ids=lambda d: d.short)
+def test_limits_as_floats_are_the_nearest_inside_of_the_range(dtype: DType) -> None:
+    low, high = dtype.float_limits
+    assert (int(low), int(high) <= dtype.limits[1]) == (dtype.limits[0], True)
+    assert math.nextafter(high, math.inf) > dtype.limits[1]
 
 
 def test_kinds_of_types_without_numpy_dtype() -> None:

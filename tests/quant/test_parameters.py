@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.dtypes import DType, i8, i16, i64, u8
 from circlekit.ir.value import Array
 from circlekit.quant.parameters import (
     LARGEST_SCALE,
@@ -140,3 +140,9 @@ def test_scales_belong_to_the_first_axis_if_none_is_given() -> None:
     numbers, scales, zero_points = np.ones((2, 2)), np.array([1.0, 0.5]), np.array([0, 3])
     assert integers(numbers, scales, zero_points, i8).tolist() == [[1, 1], [5, 5]]
     assert integers(numbers, scales, zero_points, i8, 1).tolist() == [[1, 5], [1, 5]]
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_integers_of_64_bits_are_clamped_to_what_float64_holds(sign: float) -> None:
+    found = integers(np.array([sign * 1e30]), np.ones(1, np.float32), np.zeros(1), i64)
+    assert found.tolist() == [-(2**63) if sign < 0 else 2**63 - 1024]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 import numpy as np
@@ -75,6 +76,13 @@ class DType(Enum):
         if self.short.startswith("u"):
             return 0, (1 << self.bits) - 1
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
+    @property
+    def float_limits(self) -> tuple[float, float]:
+        """``limits`` as float64; 2^63 - 1 and 2^64 - 1 are rounded down to numbers that float64 holds."""
+        low, high = self.limits
+        largest = float(high)
+        return float(low), largest if largest <= high else math.nextafter(largest, 0)
 
     @staticmethod
     def of(numpy: DTypeLike) -> DType:

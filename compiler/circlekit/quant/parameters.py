@@ -119,7 +119,7 @@ def integers(
     """
     if np.isnan(numbers).any():
         raise ModelError("expected numbers to quantize, got NaN")
-    smallest, largest = dtype.limits
+    smallest, largest = dtype.float_limits
     out = numbers.astype(np.float64)
     out /= along_axis(scale.astype(np.float64), axis, out.ndim)
     np.rint(out, out=out)

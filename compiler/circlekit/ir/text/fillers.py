@@ -127,8 +127,5 @@ def _cast(values: Array, dtype: DType, floor: bool) -> Array:
         raise ModelError(f"a filler of {dtype.short} cannot hold nan")
     if dtype.numpy.kind == "b":
         return values >= 0.5 if floor else values != 0
-    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
     whole = np.floor(values) if floor else np.rint(values)
-    # float64 rounds the largest int64 up to 2^63, which is no int64; the same for uint64
-    top = float(info.max) if info.bits < 64 else float(np.nextafter(float(info.max), 0))
-    return np.clip(whole, float(info.min), top).astype(dtype.numpy)
+    return np.clip(whole, *dtype.float_limits).astype(dtype.numpy)

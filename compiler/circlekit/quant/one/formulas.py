@@ -97,10 +97,9 @@ def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -
 
 def clamped(steps: Array, dtype: DType) -> Array:
     """Return ``steps`` as integers: clamped to ``integer_limits``, then rounded, halves away from zero."""
-    first, last = integer_limits(dtype)
-    largest = np.nextafter(np.float64(last), 0) if dtype is i64 else last  # float64 cannot hold 2^63 - 1
+    first, last = integer_limits(dtype)[0], dtype.float_limits[1]
     storage = dtype.numpy or np.dtype(np.int8)
-    return np.asarray(round_half_away(np.clip(steps, first, largest))).astype(storage)
+    return np.asarray(round_half_away(np.clip(steps, first, last))).astype(storage)
 
 
 def inverse(scale: Array) -> Array:
@@ -124,9 +123,7 @@ def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
     """
     target = BIAS_DTYPES[dtype]
     steps = round_half_away((bias * inverse(scale)).astype(np.float64))
-    first, last = target.limits
-    largest = np.nextafter(np.float64(last), 0) if target is i64 else last  # float64 cannot hold 2^63 - 1
-    return np.clip(steps, first, largest).astype(target.numpy)
+    return np.clip(steps, *target.float_limits).astype(target.numpy)
 
 
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:

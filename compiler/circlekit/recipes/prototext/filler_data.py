@@ -136,9 +136,8 @@ def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array
             return values.astype(dtype.numpy)
     if np.isnan(values).any():
         raise ModelError(f"gaussian: expected numbers for {dtype.name}, got nan")
-    low, high = map(float, dtype.limits)
-    highest = high if dtype.bits < 64 else float(np.nextafter(high, 0))  # float64 cannot hold 2**63 - 1
-    return np.clip(np.trunc(values), low, highest).astype(np.int8 if dtype.numpy is None else dtype.numpy)
+    whole = np.clip(np.trunc(values), *dtype.float_limits)
+    return whole.astype(np.int8 if dtype.numpy is None else dtype.numpy)
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
