@@ -94,12 +94,13 @@ def common_shape(op: Op, values: tuple[Value, ...], skip: int | None = None) -> 
             raise ShapeError(f"expected operands of equal rank, got {len(merged)} and {len(value.shape)}")
         axis = None if skip is None else normalized_axis(skip, len(merged))
         for i, dim in enumerate(value.shape):
-            if i != axis and dims_differ(merged[i], dim):
+            if i == axis:
+                continue
+            if dims_differ(merged[i], dim):
                 raise ShapeError(
                     f"expected operands of equal dimension along axis {i}, got {merged[i]} and {dim}"
                 )
-            if i != axis:
-                merged[i] = merge_dims(merged[i], dim)
+            merged[i] = merge_dims(merged[i], dim)
     return merged
 
 

@@ -13,6 +13,7 @@ import circlekit
 from circlekit.cli.quant.mpqsolver import main as mpqsolver
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
+from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.mixed import mpqsolver as solving
 from circlekit.quant.mixed.mpqsolver import Solver, depths_of
@@ -164,7 +165,7 @@ def test_only_single_steps_continue_from_the_state_of_the_sample_before(steps: i
       %y = UnidirectionalSequenceRnn(%x, %w, %w, [0.1, 0.2], %h) {{act: TANH}}
     }}""")
     sample = [np.full((1, steps, 2), 0.5, np.float32)]
-    (first,), (second,) = solving._outputs(model, [sample, sample])
+    (first,), (second,) = sample_outputs(model, [sample, sample])
     assert np.array_equal(first, second) is not continues
 
 

@@ -178,7 +178,8 @@ def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str 
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
         dim = None if value.shape is None else value.shape[axis]
         has_elements = dim is not None and dim > sum(edges[axis])
-        if (max if has_elements else sum)(edges[axis]) >= size:
+        padding = max(edges[axis]) if has_elements else sum(edges[axis])
+        if padding >= size:
             return f"%{value.name}: windows of %{user.output.name} may be inside the padding of axis {axis}"
     return None
 

@@ -30,8 +30,8 @@ def observe_on_cluster(
     ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
     The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
     if a worker dies.  Each worker process computes one sample at a time.
-    Raise the error of the first sample that fails; UnsupportedError if ``client`` is no client; ModelError if
-    the cluster gives up a sample.
+    Raise the error of the first sample that fails; UnsupportedError if ``client`` is not a client; ModelError
+    if the cluster gives up a sample.
     """
     if not callable(getattr(client, "submit", None)):
         raise UnsupportedError(f"client: expected a distributed.Client, got {type(client).__name__}")

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that calibrates with circlekit's interpreter; it observes called graphs (of IF, WHILE), too."""
+"""Run samples with circlekit's interpreter: their outputs, and the engine that calibrates.
+
+The engine also observes called graphs (of IF, WHILE).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from circlekit.equivalence.seeded_inputs import with_seeds
 from circlekit.interp.blas_threads import blas_libraries
+from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -14,6 +18,19 @@ from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
+
+
+def sample_outputs(model: Model, samples: Iterable[Inputs]) -> Iterator[list[Array]]:
+    """Yield the outputs of the main graph of ``model`` for each sample.
+
+    Each sample is run from the initial state, unless the model computes one step of a sequence per run
+    (``keeps_state``).  Raise the errors of ``Interpreter.run``.
+    """
+    interpreter, is_ordered = Interpreter(model), keeps_state(model)
+    for sample in samples:
+        if not is_ordered:
+            interpreter.reset()
+        yield interpreter.run(sample)
 
 
 class InterpreterEngine:

@@ -51,9 +51,9 @@ class Selection:
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
         """Return the selection that ``channels`` and ``histograms`` describe for ``model``.
 
-        Raise ModelError for a name that is unknown or no text, for an axis that is no integer, or for an axis
-        outside of the declared rank of a tensor.  (If no rank is declared, ``Observer`` checks the axis in
-        each run.)
+        Raise ModelError for a name that is unknown or not a text, for an axis that is not an integer, or for
+        an axis outside of the declared rank of a tensor.  (If no rank is declared, ``Observer`` checks the
+        axis in each run.)
         """
         values = [value for _, _, value in observed_values(model)]
         names = list(dict.fromkeys([*(name for _, _, name in inner_names(model)), *(v.name for v in values)]))

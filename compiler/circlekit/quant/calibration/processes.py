@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -51,8 +50,7 @@ def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) ->
         what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
         return Answer(loss.job.number, {}, ModelError(what))
 
-    # without ``prepare``, faulthandler would print a traceback for a crash; ``lost`` reports the crash
-    workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
+    workers = Workers(work, lost, seconds=math.inf)
     early: dict[int, Answer] = {}  # answers that came before the answer of an earlier sample
     numbered = iter(jobs)
     first = next(numbered, None)

@@ -307,7 +307,7 @@ FOR_BITS = frozenset({"mse", "octav"})
 
 
 def check_estimator(name: str) -> None:
-    """Raise UnsupportedError unless ``name`` is a key of ESTIMATORS; ModelError if it is no text."""
+    """Raise UnsupportedError unless ``name`` is a key of ESTIMATORS; ModelError if it is not a text."""
     check_name("a range estimator", name)
     if name not in ESTIMATORS:
         raise UnsupportedError(f"no range estimator is named {name!r}{did_you_mean(name, ESTIMATORS)}")

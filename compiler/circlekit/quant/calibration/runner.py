@@ -48,9 +48,9 @@ class Runner:
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
-        process that runs a sample crashes or is killed, or if ``engine`` is no text.  Raise UnsupportedError
-        if the engine is unknown or cannot run ``model``, if ``client`` is no client, or if no cluster runs
-        the samples and ``processes`` is not an integer of at least 1.
+        process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise
+        UnsupportedError if the engine is unknown or cannot run ``model``, if ``client`` is not a client, or
+        if no cluster runs the samples and ``processes`` is not an integer of at least 1.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

@@ -14,12 +14,11 @@ from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.errors import ModelError, UnsupportedError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.execution_plan import work_of
-from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.quant.apply import apply
-from circlekit.quant.calibration.calibration import keeps_state
+from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
@@ -185,19 +184,13 @@ def raise_patterns(
 def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
     """Quantize a copy of the float ``model`` by ``plan`` and return the lowest SQNR of an output, in dB.
 
-    Each sample is run from the initial state, unless the model computes one step of a sequence per run
-    (``keeps_state``).  Return None if all outputs are 0 for ``samples``.
+    ``samples``: see ``sample_outputs``.  Return None if all outputs are 0 for them.
     """
     quantized = clone(model)
     apply(quantized, plan)
-    runs = Interpreter(model), Interpreter(quantized)
     outputs = [ErrorMetrics() for _ in model.main.outputs]
-    is_ordered = keeps_state(model)
-    for sample in samples:
-        for interpreter in runs if not is_ordered else ():
-            interpreter.reset()
-        pairs = zip(outputs, *(interpreter.run(sample) for interpreter in runs), strict=True)
-        for metrics, reference, result in pairs:
+    for runs in zip(sample_outputs(model, samples), sample_outputs(quantized, samples), strict=True):
+        for metrics, reference, result in zip(outputs, *runs, strict=True):
             metrics.add(*aligned(reference, result))
     return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
 

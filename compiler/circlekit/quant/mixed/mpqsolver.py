@@ -16,12 +16,11 @@ from typing import Protocol
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
-from circlekit.quant.calibration.calibration import keeps_state
+from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.calibration.samples import Sample, checked_samples
 from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.fake_quantized import fake_quantize
@@ -118,7 +117,7 @@ class Solver:
         the errors of ``checked_samples``, ``quantize_with_minmax`` and the interpreter.
         """
         records = list(checked_samples(self.model, samples))
-        references = _outputs(self.model, records)
+        references = list(sample_outputs(self.model, records))
         depths = depths_of(self.model.main)
         q8, q16 = Configuration(self.settings.default), Configuration(INT16)
 
@@ -126,7 +125,7 @@ class Solver:
             """Return the error of a quantized model, simulated with floats."""
             rounding = clone(quantized)
             fake_quantize(rounding)
-            return _mean_absolute_error(references, _outputs(rounding, records))
+            return _mean_absolute_error(references, list(sample_outputs(rounding, records)))
 
         self.say(">> Computing baseline qerrors")
         int16, uint8 = error_of(self.quantized(q16)), error_of(self.quantized(q8))
@@ -254,20 +253,6 @@ def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> 
         and (depth := depths.get(op.results[0])) is not None
         and (depth <= cut if front else depth >= cut)
     )
-
-
-def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Return the outputs of ``model`` for each of ``records``, arrays in the order of the inputs.
-
-    Each record is run from the initial state, unless the model computes one step of a sequence per run
-    (``keeps_state``).
-    """
-    interpreter, is_ordered, outputs = Interpreter(model), keeps_state(model), []
-    for record in records:
-        if not is_ordered:
-            interpreter.reset()
-        outputs.append(interpreter.run(record))
-    return outputs
 
 
 def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:
