@@ -122,7 +122,7 @@ def test_maps_that_hold_for_all() -> None:
     assert holds_for_all(IndexMap.of(6 * n, [(n, 3)], 3 * n + 1))  # an offset just above 3 n
     assert not holds_for_all(IndexMap.of(6 * n, [(n - 1, 6)]))  # all but the last of n rows
     assert not holds_for_all(IndexMap.of(6, [(n, 0), (6, 1)]))  # n repetitions
-    assert not holds_for_all(IndexMap.of(6 * n, [(2, 3 * n - 1)]))  # a stride that is no multiple of n
+    assert not holds_for_all(IndexMap.of(6 * n, [(2, 3 * n - 1)]))  # a stride that is not a multiple of n
     assert not holds_for_all(IndexMap.of(6 * n, [(n, -6)], 6 * n - 6))  # n rows in reverse order
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive after a model is found whatever its offsets count from; anything else is no archive."""
+"""The archive after a model is found whatever its offsets count from; anything else is not an archive."""
 
 from __future__ import annotations
 

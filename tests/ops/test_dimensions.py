@@ -57,7 +57,7 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
         ((2, 0), (3, 0), (0, 2), None),
         ((2, 3), (2, 3, 1), (6,), None),
         ((4, 3), (4, 5), (2, 6), [2, 10]),
-        ((4, 9), (4, 5), (12, 3), None),  # 20 / 12 is no dimension
+        ((4, 9), (4, 5), (12, 3), None),  # 20 / 12 is not a dimension
         ((2, 3), (None, 3), (2, 3), [-1, 3]),
         ((2, 3), (None, None), (2, 3), None),  # a shape has one -1
     ],

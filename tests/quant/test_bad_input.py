@@ -74,7 +74,7 @@ def test_unknown_names_are_refused() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
     with pytest.raises(ModelError, match="'Convolution' selects no operator"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={"Convolution": "float"})
-    for kind in ("CONV_2D", "Conv2D"):  # an operator that the model lacks is no error
+    for kind in ("CONV_2D", "Conv2D"):  # an operator that the model lacks is not an error
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={kind: "float"}, auto=False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutate a text word by word: recipes of both languages."""
+"""Mutate a text word by word: a recipe of circlekit (.ck) or of ONE (.recipe)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ KINDS = {"like": 8, "replace": 9, "delete": 2, "insert": 3, "swap": 2, "copy": 1
 def _class(word: str) -> str:
     """Return the class of a word; words of one class can replace each other.
 
-    A quoted string, a number and a name belong to three classes; any other word is a class of its own.
+    There are classes of quoted strings, numbers and names without %, @ and _ at the start.  Any other word is
+    a class of its own.
     """
     first = word[0]
     if first == '"':

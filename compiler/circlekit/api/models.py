@@ -101,7 +101,8 @@ def parse(text: str) -> Model:
 
     ``print(model)`` shows the same form, but shortens large constants; a shortened constant is an error here.
     Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator;
-    ModelError or UnsupportedError if an omitted type cannot be inferred; ModelError if ``text`` is no string.
+    ModelError or UnsupportedError if an omitted type cannot be inferred; ModelError if ``text`` is not a
+    string.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")

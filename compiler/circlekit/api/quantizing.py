@@ -157,7 +157,7 @@ def quantize(
     After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
     fit, if a scheme or mixed precision lacks samples, or if a pattern selects no operator.  Raise
     UnsupportedError for a wrong regular expression, or for mixed precision with a scheme of ONE.  A declared
-    code that no operator of the model has is no error.
+    code that no operator of the model has is not an error.
     """
     check_model(model)
     started = time.monotonic()

@@ -70,7 +70,7 @@ def optimize(
     model cannot run.
     During the work, raise RewriteError if a setting does not fit the model.  Raise ModelError in two cases:
     an operator reads a value that a later operator produces; or a pass fails, and the model breaks a
-    structural or shape rule.  A model that breaks such a rule is no error if no pass fails and nothing is
+    structural or shape rule.  A model that breaks such a rule is not an error if no pass fails and nothing is
     verified.  But ``convert`` checks the rules first, and raises errors (unless ``Options.validate`` is
     False).
     """

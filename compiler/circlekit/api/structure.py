@@ -205,8 +205,8 @@ def load_parts(path: FilePath) -> DividedModel:
     """Load the source model and the parts that the .conn.ini or .conn.json file ``path`` names.
 
     A model file is in the folder of ``path`` or, as ONE expects, in the working directory.
-    Raise FormatError if ``path`` is no connection file, FileError if a file cannot be read, and the errors of
-    ``load``.
+    Raise FormatError if ``path`` is not a connection file, FileError if a file cannot be read, and the errors
+    of ``load``.
     """
     connected = read_connection(Path(path))
 

@@ -38,7 +38,7 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
 
     ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
     a list or tuple of results, with the dtypes and shapes that the model declares.  Raise ModelError if
-    ``name`` is no string or ``kernel`` no function.
+    ``name`` is not a string, or ``kernel`` is not a function.
     """
     check_name("a custom operator", name)
     if not callable(kernel):
@@ -117,8 +117,8 @@ def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> 
 def check_type(value: Value, array: Array, role: str) -> None:
     """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
-    There is no check of a dtype that numpy lacks, of an unknown rank or dimension, and of the shape of a
-    result that is declared as [] (see ``_is_rank_known``).  ``role``: "input" or "result", for the message.
+    Not checked are dtypes that numpy lacks, unknown ranks and dimensions, and the shape of a result that is
+    declared as [] (see ``_is_rank_known``).  ``role``: "input" or "result", for the message.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
@@ -197,7 +197,7 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
-    Raise ModelError if there is no such graph, or if ``inputs`` is no collection of arrays.  Raise ShapeError
+    Raise ModelError if there is no such graph, or if ``inputs`` has a wrong type.  Raise ShapeError
     if number, names, dtypes or shapes of ``inputs`` differ from those that the graph declares.  If the model
     comes from a file, the ShapeError names the file.
     """

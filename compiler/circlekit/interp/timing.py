@@ -49,7 +49,7 @@ def time_runs(
     ``count``: at least 1.  Each run begins in the initial state.  ``per_op``: measure operators too.  The
     time of an operator runs from the end of the operator that finished before it (for the first one: from the
     start of the run) to its own end.  The operators of a called graph finish before the operator that calls
-    it, whose time does not include theirs.
+    the graph; the time of the calling operator does not include them.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

@@ -125,7 +125,7 @@ def table(name: str, fmt: str) -> Table:
 
 
 def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data: bool) -> Field:
-    """Return a field that is no union.  ``type_name``: its type in the schema, in [ ] for a vector."""
+    """Return a field that is not a union.  ``type_name``: its type in the schema, in [ ] for a vector."""
     element_type = type_name.strip("[]")
     enum = enumeration(element_type, fmt) if element_type in ENUMS else None
     scalar = ENUMS[element_type][0] if element_type in ENUMS else element_type  # how an enum is stored

@@ -380,14 +380,15 @@ class Graph:
     def append(self, op: Op) -> Op:
         """Put ``op`` at the end, give names to its results that have none, and return it.
 
-        Raise ModelError if ``op`` is no operator, or is in a graph already.
+        Raise ModelError if ``op`` is not an operator, or is in a graph already.
         """
         return self._link(op, self._last, None)
 
     def insert_before(self, anchor: Op, op: Op) -> Op:
         """Put ``op`` before ``anchor``, give names to its results that have none, and return it.
 
-        Raise ModelError if ``op`` is no operator, is in a graph already, or ``anchor`` is not in this graph.
+        Raise ModelError if ``op`` is not an operator, is in a graph already, or ``anchor`` is not in this
+        graph.
         """
         return self._link(op, anchor.previous, anchor)
 

@@ -32,8 +32,8 @@ class Product:
 class InnerTensor:
     """A tensor inside an operator, such as the sums of a gate of an LSTM.
 
-    It is no operand and no result.  A file stores at most its scale and zero point, in the ``intermediates``
-    of the operator.
+    It is neither an operand nor a result.  A file stores at most its scale and zero point, in the
+    ``intermediates`` of the operator.
 
     ``fixed_scale``: the only scale that the kernel takes, with the zero point 0; None: any scale.
     ``follows_result``: the tensor has the scale and zero point of the first result.  ``is_negated``: the

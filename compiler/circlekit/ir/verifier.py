@@ -285,8 +285,8 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
 def operand_faults(op: Op) -> Iterator[str]:
     """Yield how the operands (their number and dtypes) and the number of results differ from the declaration.
 
-    An integer or float of another width than the declared ones is no fault: such a model may not run, but it
-    can be loaded and saved.
+    An integer or float of another width than the declared ones is not a fault: such a model may not run, but
+    it can be loaded and saved.
     """
     for _, message in arity_faults(type(op), op.inputs, len(op.results)):
         yield message

@@ -50,7 +50,7 @@ def static_int(value: Value, name: str) -> int | None:
 
 
 def vector_length(value: Value) -> int | None:
-    """Return the number of elements of a vector; None if it is unknown or ``value`` is no vector."""
+    """Return the number of elements of a vector; None if it is unknown or ``value`` is not a vector."""
     return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
 
 

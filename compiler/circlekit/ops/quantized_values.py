@@ -64,7 +64,7 @@ def _zero_points(quantization: Quantization) -> Array:
 
 
 def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer of ``dtype``; raise ModelError if it is no integer."""
+    """Return the smallest and the largest integer of ``dtype``; raise ModelError if it is not an integer."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
     return dtype.limits

@@ -22,7 +22,7 @@ def selected(model: Model, pattern: str) -> list[Op]:
     pattern is the whole name of a result, the name of an operator class (``Conv2D``), or the code of the
     class in the schema (``CONV_2D``).
     The result is empty for a class of which the model has no operator.  Raise ModelError for any other
-    pattern that selects nothing, or that is no text; UnsupportedError if EXPRESSION is not a regular
+    pattern that selects nothing, or that is not a text; UnsupportedError if EXPRESSION is not a regular
     expression.
     """
     check_name("a pattern", pattern)

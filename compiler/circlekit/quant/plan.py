@@ -297,14 +297,14 @@ def _decoded_preparation(tree: Mapping[str, Any]) -> Preparation:
 
 
 def _text(content: Any) -> str:
-    """Return ``content``, a part of a JSON document; raise ValueError if it is no text."""
+    """Return ``content``, a part of a JSON document; raise ValueError if it is not a text."""
     if not isinstance(content, str):
         raise ValueError(f"expected a text, got {content!r}")
     return content
 
 
 def _flag(tree: Mapping[str, Any], name: str) -> bool:
-    """Return the field ``name`` of a JSON object, by default False; raise ValueError if it is no bool."""
+    """Return the field ``name`` of a JSON object, by default False; raise ValueError if it is not a bool."""
     content = tree.get(name, False)
     if not isinstance(content, bool):
         raise ValueError(f"expected true or false as {name}, got {content!r}")
@@ -312,7 +312,7 @@ def _flag(tree: Mapping[str, Any], name: str) -> bool:
 
 
 def _integer(content: Any, name: str) -> int:
-    """Return ``content``, the field ``name`` of a JSON object; raise ValueError if it is no integer."""
+    """Return ``content``, the field ``name`` of a JSON object; raise ValueError if it is not an integer."""
     if type(content) is not int:
         raise ValueError(f"expected an integer as {name}, got {content!r}")
     return content

@@ -112,7 +112,7 @@ SCHEMES: dict[str, Scheme] = {
 def find_scheme(name: str) -> Scheme | None:
     """Return the scheme ``name``, or None for the name ``float``.
 
-    Raise UnsupportedError for an unknown name; ModelError if ``name`` is no text.
+    Raise UnsupportedError for an unknown name; ModelError if ``name`` is not a text.
     """
     check_name("a scheme", name)
     if name == NO_SCHEME:

@@ -134,7 +134,7 @@ def _files_of(folder: Path | None) -> Files:
     contents: dict[str, bytes] = {}
 
     def files(name: str) -> bytes:
-        """Return the content of the file ``name``; raise ModelError if it is no plain name."""
+        """Return the content of the file ``name``; raise ModelError if it is not a plain name."""
         if folder is None:
             raise ModelError("expected a recipe without references to files")
         if not name or Path(name).name != name or name in (".", ".."):

@@ -140,7 +140,7 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
     """Return (title, rows) of each table of quantization errors; the first row is the header.
 
-    Return [] if values were not compared, or if the second model is no quantized form of the first.
+    Return [] if values were not compared, or if the second model is not a quantized form of the first.
     """
     judgement = content.values.judgement if content.values is not None else None
     if judgement is None:

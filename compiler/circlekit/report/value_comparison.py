@@ -66,7 +66,7 @@ class ValueComparison:
     ``is_equal``: whether outputs and interface are equal; for a quantized form, whether the SQNR is at least
     GOOD_SQNR; None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
-    ``judgement``: the errors of a quantized form; None if the second model is no quantized form.
+    ``judgement``: the errors of a quantized form; None if the second model is not a quantized form.
     """
 
     verdict: str

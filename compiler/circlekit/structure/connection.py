@@ -96,7 +96,7 @@ def _ini_lines(part: PartFile) -> list[str]:
 def read_connection(path: str | Path) -> Connection:
     """Return the content of a connection file: JSON if its name ends with ``.json``, otherwise ini.
 
-    Raise FileError if the file cannot be read, FormatError if it is no connection file, and LimitError if
+    Raise FileError if the file cannot be read, FormatError if it is not a connection file, and LimitError if
     ``path`` is a pipe with more bytes than the memory limit.
     """
     return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)

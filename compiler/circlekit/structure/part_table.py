@@ -83,8 +83,8 @@ def read_part_file(path: str | Path) -> PartTable:
 
     The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
     section [partition].
-    Raise FormatError if the file is no part file, and the errors of ``read_ini``.  The names of the backends
-    are examined by ``PartTable.check``.
+    Raise FormatError if the file is not a part file, and the errors of ``read_ini``.  The names of the
+    backends are examined by ``PartTable.check``.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})

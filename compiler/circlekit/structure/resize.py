@@ -40,7 +40,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
     model computes from shapes are computed again.
-    Raise ModelError if ``shapes`` is no collection, for a wrong number of shapes, or for an unknown name.
+    Raise ModelError if ``shapes`` is not a collection, for a wrong number of shapes, or for an unknown name.
     Raise ShapeError
 
     - for a shape that is not a list of valid dimensions, or has too many of them,

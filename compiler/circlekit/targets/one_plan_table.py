@@ -91,7 +91,7 @@ def execution_plan(
     Variables always have memory, because no caller provides it.
 
     In ONE, ``null_inputs`` stands for ``with_inputs=False``.  It leaves out the first node only, even if this
-    node is no input.
+    node is not an input.
     """
     outside = set() if with_inputs else set(graph.inputs)  # the values whose memory the caller provides
     nodes = nodes_of(graph)

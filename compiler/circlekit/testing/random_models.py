@@ -145,7 +145,7 @@ class _Instance:
     ) -> Value | None:
         """Return operand ``index`` for ``pattern``; None if the operand is optional and left out.
 
-        ``data``: the first chosen operand that is no constant, None if there is none yet.
+        ``data``: the first chosen operand that is not a constant, None if there is none yet.
         """
         m = self.m
         spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None

@@ -265,8 +265,8 @@ def _ready(name: str, words: list[str], session: Session, path: str, where: str)
     """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
     ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
-    If ``name`` is no driver of circlekit, it is an import program of the user in the installation; its
-    command line is not checked.  If an option is wrong, print the error and raise StepFailed.
+    If circlekit has no driver ``name``, an import program of the user may have that name; its command line
+    is not checked.  If an option is wrong, print the error and raise StepFailed.
     """
     programs = session.installation.programs(name) if name not in all_drivers() else {}
     if programs:

@@ -85,7 +85,7 @@ def test_metrics_of_special_arrays() -> None:
     single.add(np.array([3.0]), np.array([1.0]))
     assert (single.mse, single.mae, single.mean_error) == (4.0, 2.0, -2.0)
     assert (ErrorMetrics().mse, ErrorMetrics().mae, ErrorMetrics().mean_error) == (0.0, 0.0, 0.0)
-    enormous = ErrorMetrics()  # the square of 1e200 is no finite float64
+    enormous = ErrorMetrics()  # the square of 1e200 is not a finite float64
     enormous.add(np.ones(1), np.array([1e200]))
     assert enormous.sqnr == -math.inf
     for share, sqnr, deviation in ((1.0, math.inf, 0.0), (1.5, -math.inf, math.inf)):

@@ -50,7 +50,7 @@ BYPASS = "%o: f32[2,4,4,3]"
             BYPASS,
             [("y", "conv_quant"), ("z", "add_quant"), ("w", "weights_quant")],
         ),
-        (  # the ADD of a bias is no bypass
+        (  # the ADD of a bias is not a bypass
             conv("%y").replace(", %b", "") + call("%z", "Add(%y, %b)", "RELU"),
             "",
             [("z", "act_quant"), ("w", "weights_quant")],

@@ -141,6 +141,6 @@ def test_a_constant_that_is_an_output_keeps_its_name_and_its_floats() -> None:
     assert {f"w_{index}" for index in (1, 2)} <= set(names)
     kept = model.main.outputs[2]
     assert (kept.name, kept.dtype, kept.array().tolist()) == ("w", f32, [1.0, 2.0])
-    # where %w is no output, one of the two copies keeps the name
+    # where %w is not an output, one of the two copies keeps the name
     internal = quantized_text(f"graph main(%x: f32[2]) -> %y, %z {{ {lines} }}", operators={"z": "one_int16"})
     assert {"w", "w_1"} <= {value.name for value in internal.main.values()}

@@ -181,7 +181,7 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
     """Return (name of the tensor, scale, zero point) from the three words after ``--force_quantparam``.
 
-    Report wrong usage and exit if the scale is no number, or the zero point no integer.
+    Report wrong usage and exit if the scale is not a number, or the zero point is not an integer.
     """
     try:
         return name, float(scale), int(zero_point)

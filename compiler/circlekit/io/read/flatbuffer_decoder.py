@@ -314,7 +314,7 @@ class Decoder:
         """Return position and number of the elements of the vector to which ``offset`` points.
 
         ``at``: the position of ``offset``.  ``size``: the bytes of an element.  Some writers do not align
-        elements of 8 bytes; as in the C++ verifier, this is no error.
+        elements of 8 bytes; as in the C++ verifier, this is not an error.
         """
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)

@@ -75,7 +75,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
-    """Raise FileError for an extension that belongs to no format.  ``hint``: the end of the message."""
+    """Raise FileError for an extension that is not one of a format.  ``hint``: the end of the message."""
     suffix = Path(path).suffix
     if suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)

@@ -31,7 +31,7 @@ def format_exact_size(size: int) -> str:
 def parse_size(text: str) -> int:
     """Return the number of bytes that a text such as ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` means.
 
-    Units are powers of 1024.  Raise ValueError if the text is no size or means less than one byte.
+    Units are powers of 1024.  Raise ValueError if the text is not a size or means less than one byte.
     """
     pattern = r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*"
     match = re.fullmatch(pattern, text, re.IGNORECASE | re.ASCII)  # ASCII: the Kelvin sign is no K

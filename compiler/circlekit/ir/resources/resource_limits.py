@@ -70,7 +70,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
     """Return a context that limits memory (in bytes, or as a text such as "512M") and graph calls.
 
     None keeps the limit that holds outside the context.  Work that exceeds a limit raises LimitError.
-    Raise ValueError if the text is no size.
+    Raise ValueError if the text is not a size.
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()

@@ -6,7 +6,7 @@ dtype of the list below that can hold its elements.  Bool holds true and false, 
 numbers, and an integer dtype holds numbers without a point or an exponent.  A dtype that numpy lacks (bf16,
 i4) holds none.
 
-1.  The dtype of the first operand that is no literal and has the same declared dtypes as this operand.
+1.  The dtype of the first operand that is not a literal and has the same declared dtypes as this operand.
     Operators that call graphs skip this step, because the dtypes of their operands are unrelated.
 2.  The dtypes that are declared for the operand, in their order.
 3.  If none are declared: bool if all elements are true or false, f32 if there is a float, else i32.
@@ -110,7 +110,7 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
             fail(f"{call.name} takes one base64 string")
         return bytes_of(call.positional[0], fail), call.name == "raw"
     arguments, raw = call.positional, call.named.get("raw", False)
-    types = [type(x) for x in arguments]  # the exact types: true is no int, and a name without quotes no str
+    types = [type(x) for x in arguments]  # exact types: true is not an int, and a name is not a str
     if types != [str, int, int] or {*call.named} - {"raw"} or not isinstance(raw, bool):
         fail('expected file("name", offset, size)')
     if resolve is None:
@@ -147,7 +147,7 @@ def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None
 def dtype_alike(
     cls: type[Op], spec: Operand, values: Sequence[Value | None], specs: Sequence[Operand]
 ) -> DType | None:
-    """Return the dtype of the first operand that is no literal and has the same declared dtypes as ``spec``.
+    """Return the dtype of the first operand with the declared dtypes of ``spec`` that is not a literal.
 
     ``values``: the operands of an operator of class ``cls``, with None for literals.  ``specs``: their
     declarations.  Return None if there is no such operand.  Also return None if ``cls`` declares no operands

@@ -132,7 +132,7 @@ def format_key(key: str) -> str:
 
 
 def _format_array(array: Array) -> str:
-    """Return ``array(dtype, [elements])`` or ``array(dtype, "base64")``; with a shape if it is no vector."""
+    """Return ``array(dtype, [elements])`` or ``array(dtype, "base64")``, with a shape if not a vector."""
     dtype = DType.of(array.dtype).short
     texts = elements(array) if array.ndim == 1 and array.size <= LONGEST_ARRAY_LIST else None
     if texts is not None:

@@ -22,8 +22,8 @@ x with commas between them; a comma may follow the last.  ``name``, ``string``, 
 
 A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
 for an absent operand) and a name in a picture.  An operand that begins with a value or a name is a ref, so
-``zeros(3)`` is no operand; only the names ``true`` and ``false`` are literals.  The literal of a constant is
-neither a graph nor a value.
+``zeros(3)`` is not an operand; only the names ``true`` and ``false`` are literals.  The literal of a constant
+is neither a graph nor a value.
 
 Except for this, the module accepts the whole grammar in every text.  What is not allowed in a model (such as
 ``?`` after an operand), or not in a picture, is refused later.

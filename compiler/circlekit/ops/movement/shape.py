@@ -192,7 +192,7 @@ class Shape(Op, code="SHAPE", reads_data=False):  # only the shape of the input 
 
     input = operand(*ANY)
 
-    out_type: DType = attribute(DType.FLOAT32)  # the schema's default, which is no valid type
+    out_type: DType = attribute(DType.FLOAT32)  # the schema's default, which is not a valid type
 
     def infer(self) -> TensorType:
         if self.out_type not in (i32, i64):

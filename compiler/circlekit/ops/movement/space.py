@@ -143,7 +143,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     One batch element of the result has the elements of one image that are at the same position in their
     blocks.  Its index is position * N + image, where positions are counted row by row, and N is the number of
     images.  So the batch grows by the factor prod(block_shape).  The operator is not declared as
-    ``data_movement``, because an element of the padding is no copy of an input element.
+    ``data_movement``, because the elements of the padding are not elements of the input.
     """
 
     paddings = operand(i32)

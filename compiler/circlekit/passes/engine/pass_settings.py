@@ -32,7 +32,7 @@ def all_options() -> dict[str, Option]:
 def check_names(settings: Mapping[str, Any]) -> None:
     """Raise RewriteError if ``settings`` names a setting that no registered pass has.
 
-    Raise ModelError if ``settings`` is no mapping, or a name is no string.
+    Raise ModelError if ``settings`` is not a mapping, or a name is not a string.
     """
     if not isinstance(settings, Mapping):
         raise ModelError(f"expected a mapping from settings to values, got {type(settings).__name__}")

@@ -41,7 +41,7 @@ class ChannelMoves:
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
     ``movers``: the operators all of whose needed results (``is_needed``) are in ``sources``.
-    ``sinks``: the results of movers that are outputs of the graph or have a user that is no mover.
+    ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.
     """
@@ -70,7 +70,7 @@ class ChannelMoves:
         self.position = {op: index for index, op in enumerate(graph.ops)} if self.sinks else {}
 
     def is_needed(self, value: Value) -> bool:
-        """Return whether ``value`` is a supplier, a graph output, or read by an operator that is no mover."""
+        """Return whether ``value`` is a supplier or a graph output, or is read by a non-mover."""
         if value in self.suppliers:
             return True
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)

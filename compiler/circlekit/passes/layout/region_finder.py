@@ -42,7 +42,7 @@ class RegionFinder:
     ``orders[side]``: the axes of side 0 in the order of ``side``.
     ``sides``: the side of every value found so far.
     ``variables``: the variables found so far, by operator.
-    ``fixed``: why an operator next to a region is no variable, as a sentence.
+    ``fixed``: why an operator next to a region is not a variable, as a sentence.
     ``ops_after``: for each producer, how many operators, except transposes and reshapes, come after it; the
     key None stands for the producer of inputs.
     ``is_frustrated``: whether some value would have to be on two sides at once.

@@ -81,7 +81,7 @@ def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
 def _consumer(op: Op, index: int, side: int, finder: RegionFinder) -> int:
     """Return the number of the variable that stands for ``op``, which reads operand ``index`` on ``side``.
 
-    Return ``~side`` if ``op`` is no variable, or if this operand does not depend on the side of ``op``.
+    Return ``~side`` if ``op`` is not a variable, or if this operand does not depend on the side of ``op``.
     """
     variable = finder.variables.get(op)
     return ~side if variable is None or index not in variable.operands else variable.number

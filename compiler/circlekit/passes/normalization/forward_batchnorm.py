@@ -70,7 +70,7 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def commutes(self, match: Match) -> str | None:
-        """``c`` is no offset after a Pad.  Neither operator has an activation if ``move`` averages."""
+        """``c`` is not an offset after a Pad.  Neither operator has an activation if ``move`` averages."""
         y, z = match.ops["y"], match.ops["z"]
         if isinstance(y, Pad) and isinstance(z, Add):
             return f"%{y.output.name}: pads with zeros, which do not get the offset"

@@ -116,7 +116,7 @@ class _Stream:
         return [v for op in ops for v in (*_row_operands(op), *op.results)]
 
     def has_rows(self, value: Value) -> bool:
-        """Return whether ``value`` is f32, is no variable, and has rows of ``channels`` elements."""
+        """Return whether ``value`` is f32, is not a variable, and has rows of ``channels`` elements."""
         shape = value.shape
         return (
             value.dtype is f32

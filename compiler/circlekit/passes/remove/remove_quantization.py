@@ -85,7 +85,7 @@ class RemoveRedundantQuantize(Rules):
 def _steps(value: Value) -> tuple[float, int, int] | None:
     """Return (scale, lowest, highest): ``value`` holds numbers from lowest * scale to highest * scale.
 
-    Return None if the dtype is no integer, or if ``value`` does not have exactly one scale.
+    Return None if the dtype is not an integer, or if ``value`` does not have exactly one scale.
     """
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":

@@ -52,7 +52,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     """Return the region of elementwise operators between Reshapes and ``last``; None if there is none.
 
     ``last`` must read the result of an elementwise operator.  The operators of the region may read
-    constants, results of Reshapes and results of one another; each must read a value that is no constant.
+    constants, results of Reshapes and results of one another; each must read a value that is not a constant.
     ``dead_ends``: values known to be in no region that can be rewritten; the search stops at them.  The
     function adds those that it finds.
     """

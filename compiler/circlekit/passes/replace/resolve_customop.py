@@ -164,7 +164,7 @@ class ResolveCustomSplitV(GraphPass):
 
 
 def _as_int32(graph: Graph, value: Value | None) -> Value | None:
-    """Return ``value`` as an int32 constant; None if it is no signed integer constant or exceeds int32."""
+    """Return ``value`` as an int32 constant; None if it is not a signed integer constant or exceeds int32."""
     if value is None or not value.is_plain or value.is_variable or value.array().dtype.kind != "i":
         return None
     array = value.array()

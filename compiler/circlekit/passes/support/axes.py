@@ -103,7 +103,7 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Return whether ``value`` can be transposed: it is no variable, and has no quantization ``details``.
+    """Return whether ``value`` can be transposed: it is not a variable, and has no quantization ``details``.
 
     ``details`` (such as scales of blocks) may depend on the order of the elements.
     """

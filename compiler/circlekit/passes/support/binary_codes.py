@@ -114,7 +114,7 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """Return the coded constants of ``graph``; None if output 0 is no marker.
+    """Return the coded constants of ``graph``; None if output 0 is not a marker.
 
     Return a sentence if output 0 is a marker with wrong numbers, or if its numbers do not fit the outputs.
     """

@@ -88,7 +88,7 @@ class InsertionRule:
 
 
 def _is_bias(match: Match) -> bool:
-    """Return whether the ADD of the bypass adds a constant: then it is no bypass but a bias."""
+    """Return whether the ADD of the bypass adds a constant: then it is not a bypass but a bias."""
     return match.value("o").is_const
 
 

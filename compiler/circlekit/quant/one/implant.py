@@ -56,8 +56,8 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     sparse or compressed constant without ``value``.  Raise ModelError in these cases:
 
     - A tensor in the file is not in the model, or not float32.
-    - A tensor with ``value`` is no constant.
-    - ``scale`` or ``zerop`` is no array of numbers.
+    - A tensor with ``value`` is not a constant.
+    - The array of ``scale`` or ``zerop`` has other elements than numbers.
     - A scale is negative or not finite, or a zero point is not an integer of the tensor's dtype.
     - A constant without ``value`` has NaN, or its scale is below SMALLEST_SCALE.
     - An output, or a tensor of an operator, stays float32.
@@ -160,7 +160,7 @@ def _parameters(scale: Array, zero_point: Array, axis: int, dtype: DType, name: 
 def _set_integers(value: Value, dtype: DType, path: Path) -> None:
     """Set the data of the constant ``value`` to the integers in the npy file ``path``.
 
-    Raise ModelError if ``value`` is no constant, ShapeError if dtype or shape differ.
+    Raise ModelError if ``value`` is not a constant, ShapeError if dtype or shape differ.
     """
     if value.data is None:
         raise ModelError(

@@ -62,7 +62,7 @@ def index_of(op: Op, name: str) -> int:
 
 
 def bias_of(op: Op) -> Value | None:
-    """Return the bias of ``op``; None if it has none, or if ``op`` is no layer."""
+    """Return the bias of ``op``; None if it has none, or if ``op`` is not a layer."""
     rule = layer_rule(op)
     return None if rule is None else _operand(op, str(rule.bias))
 

@@ -69,7 +69,7 @@ def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of model 0 as float64[runs, 2].
 
-    Raise FileError, or FormatError for a dataset that is no range.
+    Raise FileError, or FormatError for a dataset that is not a range.
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 

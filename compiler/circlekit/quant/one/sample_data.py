@@ -77,8 +77,8 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
     """Return the samples in the file or folder ``data``; for None, RANDOM_SAMPLES random samples.
 
     ``form``: ONE's name of the format.  The errors are in ONE's words: UnsupportedError for an unknown
-    ``form``; FileError if ``data`` is missing or cannot be read, or is no folder although ``form`` says so;
-    FormatError if a file is not HDF5, npz or npy although ``form`` is h5.
+    ``form``; FileError if ``data`` is missing or cannot be read, or is not a folder although ``form`` says
+    so; FormatError if a file is not HDF5, npz or npy although ``form`` is h5.
     """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(

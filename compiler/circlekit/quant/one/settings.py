@@ -170,7 +170,7 @@ def _names(layer: dict[str, Any]) -> list[Any]:
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
     """Return the names of a layer by label; the caller must check that they are texts.
 
-    Raise ParseError if ``alternate`` is no object.
+    Raise ParseError if ``alternate`` is not an object.
     """
     alternates = layer.get("alternate", {})
     if not isinstance(alternates, dict):

@@ -170,7 +170,7 @@ def _join_channels(op: Op, classes: _Classes, constants: list[tuple[Op, Value]])
         return False
     if flows[0].is_alone:
         # As in a MUL, scaling one operand scales the result; the other operands keep the factor 1.  The
-        # scaled one is the first that has the shape of the result and is no constant.
+        # scaled one is the first that has the shape of the result and is not a constant.
         flows = [
             f
             for f in flows

@@ -165,7 +165,7 @@ def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
 def _passes_on(op: Op, value: Value) -> bool:
     """Return whether channel i of ``op``'s result comes from channel i of ``value``, for all i.
 
-    ``value`` must be the only operand that is no constant, and scaling it alone must scale the result.
+    ``value`` must be the only operand that is not a constant, and scaling it alone must scale the result.
     """
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _commutes_with_factors(op):

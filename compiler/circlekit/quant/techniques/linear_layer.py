@@ -139,7 +139,7 @@ def separate_biases(graph: Graph) -> None:
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a layer; None if ``op`` is no layer, or breaks one of these conditions.
+    """Return ``op`` as a layer; None if ``op`` is not a layer, or breaks one of these conditions.
 
     Weights and bias must be plain constants: not packed, sparse or compressed.  Weights and input must be
     float, the weights must have elements, and the number of input channels must be known and not 0.
