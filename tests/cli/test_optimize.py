@@ -152,7 +152,7 @@ def test_a_larger_file_says_why(net: Path) -> None:
     grown = net.with_name("b.circle").stat().st_size - net.with_name("a.tflite").stat().st_size
     out = done.stdout
     assert "replaced what .circle or its target lacks: split_transpose_conv_activation 1\n" in out
-    assert f"grew by {grown} bytes: tables of operators and tensors +" in out
+    assert f"grew by {grown} bytes: tables and alignment +" in out
     assert "pass" not in out
 
 
