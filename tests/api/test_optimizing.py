@@ -121,7 +121,7 @@ def test_bisect_writes_the_smallest_model_that_shows_the_fault(
     assert not (tmp_path / f"out.{format}").exists()
 
 
-def test_bisect_of_another_error_keeps_the_error(model: circlekit.Model, tmp_path: Path) -> None:
+def test_bisect_keeps_an_error_that_no_rewrite_causes(model: circlekit.Model, tmp_path: Path) -> None:
     model.main.ops[1].set_input(0, model.main.ops[2].output)
     with pytest.raises(ModelError):
         circlekit.optimize(model, bisect=tmp_path / "small.ck")
@@ -136,6 +136,8 @@ def test_bad_requests_are_refused_before_the_work(model: circlekit.Model, tmp_pa
         circlekit.optimize(model, explain="fuse_x")
     with pytest.raises(FileError, match="does not exist"):
         circlekit.optimize(model, record=tmp_path / "no" / "rec")
+    with pytest.raises(FileError, match="does not exist"):
+        circlekit.optimize(model, bisect=tmp_path / "no" / "small.ck")
     with pytest.raises(UnsupportedError, match=r"expected format tflite or circle, got .onnx."):
         circlekit.optimize(model, format="onnx")
     assert model.main.epoch == epoch

@@ -256,7 +256,7 @@ def test_a_mistake_is_answered_with_a_sentence(mistake: str, model: circlekit.Mo
 def test_one_name_needs_no_list(model: circlekit.Model) -> None:
     report = circlekit.optimize(parse_model(RECIPE), disable="fuse_batchnorm_with_tconv")
     assert "fuse_batchnorm_with_tconv" not in report.changes
-    model.main.outputs[0].name = "out"  # read as a list of letters, it would name no value
+    model.main.outputs[0].name = "out"  # read as a list of letters, it would begin with o, an unknown name
     assert len(circlekit.extract(model, outputs="out").main) == 3
     assert len(circlekit.select(model, names="out").main) == 1
     assert circlekit.merge([model], outputs="out").main.outputs[0].name == "out"

@@ -35,9 +35,10 @@ SAMPLES = [[np.random.default_rng(seed).normal(size=(1, 8)).astype(np.float32)] 
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps that ran, in order; each is replaced by a function that notes its name.
 
-    "ranges", "histograms": calibration, without or with histograms.  "patterns", "weights", "outputs":
-    operators of this kind are raised, although the user did not ask for that.  "search": techniques are
-    tried.  "operators": mixed precision, for which the user asked.
+    "ranges", "histograms": calibration, without or with histograms.  "patterns", "weights", "outputs": the
+    function ``raise_patterns``, ``raise_weights`` or ``raise_outputs``, which raises operators although the
+    user did not ask for that.  "search": techniques are tried.  "operators": mixed precision, for which the
+    user asked.
     """
     ran: list[str] = []
 

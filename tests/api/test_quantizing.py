@@ -96,6 +96,7 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
         {"raise_to": "magic"},
         {"operators": {"LOGISTIC": "magic"}},
         {"budget": "magic"},
+        {"only": [3]},
         {"budget": "20%", "scheme": "one_uint8"},
         {"budget": "20%", "samples": []},
     ],
@@ -103,13 +104,13 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
 )
 def test_wrong_names_and_combinations_are_refused_before_the_model_changes(arguments: dict[str, Any]) -> None:
     model = circlekit.parse(ROUNDED)
-    with pytest.raises(CirclekitError, match=r"magic|mixed precision"):
+    with pytest.raises(CirclekitError, match=r"magic|mixed precision|got int"):
         circlekit.quantize(model, **{"samples": SAMPLES, **arguments})
     assert difference(model, circlekit.parse(ROUNDED)) is None
 
 
 def test_the_report_says_what_the_user_may_not_expect() -> None:
-    """A file of few weights grows.  A model stays as it is if the scheme is for none of its operators."""
+    """A note says that a file of few weights grows, or that the scheme is for no operator of the model."""
     grows = "the file grows: sparse or tiny weights take more bytes as integers with scales"
     assert circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).notes == [grows]
     large = NET.replace("[8,8]", "[512,8]").replace("f32[8]", "f32[512]")

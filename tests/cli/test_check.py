@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``circlekit check`` and ``circle-check``: the operators that stop a model."""
+"""``circlekit check`` and ``circle-check``: the operators that a runtime cannot run."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Output = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def nets(tmp_path: Path) -> list[str]:
-    """Return the paths of three models: net, same with equal values, other with different %b and %y.
+    """Return the paths of three models: net; same, which computes the same; other, whose %b and %y differ.
 
     Also write X to x.npy beside the models.
     """
@@ -122,7 +122,7 @@ def test_files_of_arrays(tmp_path: Path, capsys: Output) -> None:
         ("missing.circle", [], 1, "missing.circle: cannot be read"),
         ("x.npy", [], 2, "expected two models or two files of arrays"),
         ("same.ck", ["--inputs", "none"], 1, "none: no such file or folder"),
-        ("same.ck", ["--tolerance", "-1"], 2, "expected a number that is not negative"),
+        ("same.ck", ["--tolerance", "-1"], 2, "expected a finite number that is not negative"),
     ],
 )
 def test_mistakes_end_with_an_error(

@@ -145,13 +145,19 @@ def test_graphs_are_listed_if_there_are_several(tmp_path: Path, capsys: Output) 
 
 
 def test_summary_of_an_invalid_model(tmp_path: Path, capsys: Output) -> None:
-    """Wrong shapes have no cost; the summary shows the fault in its place."""
+    """Wrong shapes have no cost; the summary shows the fault in its place.
+
+    circlekit verify is mentioned only for a model file, because it takes no texts.
+    """
     text = "graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }"
-    assert inspection.tfl_inspect([write(tmp_path / "m.tflite", text)]) == 0
-    out = capsys.readouterr().out
-    assert "  operators  1: 1 ADD\n" in out
-    assert "  fault      " in out
-    assert "MACs" not in out
+    (tmp_path / "m.ck").write_text(text)
+    for path, is_file in ((write(tmp_path / "m.tflite", text), True), (str(tmp_path / "m.ck"), False)):
+        assert inspection.tfl_inspect([path]) == 0
+        out = capsys.readouterr().out
+        assert "  operators  1: 1 ADD\n" in out
+        assert "  fault      " in out
+        assert ("circlekit verify" in out) is is_file
+        assert "MACs" not in out
 
 
 def test_several_files_are_all_visited(circle: str, tmp_path: Path, capsys: Output) -> None:

@@ -292,6 +292,17 @@ def test_a_merged_model_has_format_and_name_of_the_first() -> None:
     assert circlekit.merge([tail, head], {"x": "out"}).format == tail.format != "tflite"
 
 
+@pytest.mark.parametrize(("texts", "outputs"), [("ac", "y"), ("ca", "y"), ("abc", "z"), ("acb", "z")])
+def test_an_output_that_a_model_only_passes_on_remains_an_output(texts: str, outputs: str) -> None:
+    models = {
+        "a": "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }",
+        "b": "graph main(%y: f32[2]) -> %z { %z = Abs(%y) }",
+        "c": "graph main(%y: f32[2]) -> %y { }",
+    }
+    merged = circlekit.merge([circlekit.parse(models[name]) for name in texts])
+    assert [value.name for value in merged.main.outputs] == [outputs]
+
+
 def test_what_cannot_be_merged() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     wide = circlekit.parse(TAIL.replace("[2]", "[3]"))

@@ -14,8 +14,9 @@ from circlekit.targets.unsupported import Finding, find_unsupported
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     """Return a finding for each operator, input and output of ``model`` that a target cannot run or take.
 
-    ``target``: names of runtimes, separated by commas; ``none``: no runtime, so there are no findings; None:
-    litert for a TFLite model, and luci (ONE's interpreter) for a circle model.
+    ``target``: the runtimes (see ``TargetChoice``), for example their names, separated by commas; ``none``:
+    no runtime, so there are no findings; None: litert for a TFLite model, and luci (ONE's interpreter) for a
+    circle model.
     ``Finding`` describes the fields of a finding.  For an input or output, ``Finding.is_operator`` is False.
     The remedy of an operator is a conversion, a pipeline or a pass after which the target runs the operator;
     this was tried on a copy of ``model``.  If no conversion, pipeline or pass helps, the remedy says what to

@@ -43,10 +43,11 @@ def load(source: ModelFile) -> Model:
     Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
     Raise:
 
-    - FileError if the file cannot be read, or if ``source`` has another type
+    - FileError if the file, or a file that a recipe names, cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
     - ShapeError if the operands in a recipe do not fit an operator
     - ModelError or UnsupportedError if a recipe omits the type of a result, and this type cannot be inferred
+    - ModelError if a recipe names a file that is not beside it, or any file although ``source`` is not a path
     """
     return read(source)[0]
 
@@ -118,7 +119,9 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     extension, the format of ``model``.
     Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise:
 
-    - UnsupportedError for an operator that cannot be replaced, and for an unknown ``format``
+    - UnsupportedError for an operator that cannot be replaced, or another thing that the format lacks, and
+      for an unknown ``format``
+    - ModelError for something that no file can hold, such as metadata that are not bytes
     - FileError if the file cannot be written, and for an unknown extension if ``format`` is None
     """
     check_model(model)

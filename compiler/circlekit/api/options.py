@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from circlekit.api.models import FilePath
+from circlekit.api.models import FilePath, check_output_path
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.errors import ModelError, ParseError, RewriteError, names_in
 from circlekit.interp.evaluate import Inputs
@@ -61,7 +61,8 @@ def checked_options(options: Options) -> Options:
     - RewriteError for an unknown pass or setting, a wrong value of a setting, or a setting of a pass that
       does not run
     - UnsupportedError for an unknown target
-    - FileError if ``record`` cannot be used as a folder, or a file of records cannot be read
+    - FileError if ``record`` cannot be used as a folder or ``bisect`` as a file, or if a file of records
+      cannot be read
     - FormatError if a file of records is not HDF5, or has another layout
     - ModelError if ``options`` has another type, or a name in it is not a string
     """
@@ -83,6 +84,8 @@ def checked_options(options: Options) -> Options:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
+    if options.bisect is not None:
+        check_output_path(options.bisect)
     choose_targets(options.target, "")  # raises for an unknown name; the format does not matter here
     return replace(options, passes=selected, disable=disable, settings=with_records(settings))
 

@@ -80,7 +80,7 @@ def calibrate(
     - a sample has NaN
     - two inputs or outputs have the same name
     - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
-    - a process that runs samples crashes
+    - a process that runs samples crashes, or LiteRT fails
     - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments
 
     Raise ShapeError if a sample does not fit the inputs; UnsupportedError for a wrong engine or number of
@@ -150,7 +150,7 @@ def quantize(
     - RewriteError for an unknown pass
     - UnsupportedError for other unknown names, wrong numbers, ``integer`` if activations are float, a plan
       with arguments that it decides, a plan of a scheme of ONE, and mixed precision with a scheme of ONE
-    - ModelError for mixed precision without samples
+    - ModelError for mixed precision without samples, and for an argument of another type
     - FileError or FormatError if the file of a plan cannot be read
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
       purpose, samples must fit the model after the passes
@@ -181,6 +181,7 @@ def quantize(
         find_scheme(name)  # raises for an unknown name
     check_estimator(estimator)
     runtime = find_target(target)
+    patterns = None if only is None else names_in("a pattern", only)
     limit = None if budget is None else Budget.parse(budget)
     before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(
@@ -197,7 +198,7 @@ def quantize(
         chosen,
         estimator,
         dict(operators or {}),
-        None if only is None else names_in("a pattern", only),
+        patterns,
         runtime,
         interface,
         given,

@@ -65,9 +65,9 @@ def optimize(
     made from operators that the target ran.
 
     Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, or a wrong setting;
-    UnsupportedError for an unknown target or format, FileError if ``record`` or the file of a setting is
-    unusable.  If outputs are to be verified, raise the errors of ``compare`` if ``inputs`` are wrong or the
-    model cannot run.
+    UnsupportedError for an unknown target or format; FileError or FormatError if ``record``, ``bisect`` or
+    the file of a setting is unusable.  If outputs are to be verified, raise the errors of ``compare`` if
+    ``inputs`` are wrong or the model cannot run.
     During the work, raise RewriteError if a setting does not fit the model.  Raise ModelError in two cases:
     an operator reads a value that a later operator produces; or a pass fails, and the model breaks a
     structural or shape rule.  A model that breaks such a rule is not an error if no pass fails and nothing is
@@ -125,9 +125,9 @@ def convert(
 
     If nothing of a model file changes, not even the format, the output is a copy of it, byte for byte (unless
     reading lost something, about which there was a warning).  Options and paths are checked before any work.
-    Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape
-    rule; for other errors see ``optimize``.  On an error the file ``target`` stays as it was.  An error that
-    a stream raises passes through; the stream may have got a part of the model.
+    Raise ModelError if the model breaks a structural rule, ShapeError if it breaks a shape rule; and the
+    errors of ``load``, ``optimize`` and ``save``.  On an error the file ``target`` stays as it was.  An error
+    that a stream raises passes through; the stream may have got a part of the model.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):

@@ -56,9 +56,9 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
     """Return a model of chosen operators of the main graph.
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
-    The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
-    are the results of chosen operators that other operators read, or that are outputs of ``model``; if there
-    are none, the results that no operator reads.
+    The inputs of the new model are the values, except constants, that the chosen operators read but do not
+    produce.  Its outputs are the results of chosen operators that other operators read, or that are outputs
+    of ``model``; if there are none, the results that no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
     operators share state with others.
     """
@@ -69,9 +69,9 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``: names of values, or one name.  If the outputs also depend on other inputs of the graph, these
-    become inputs after the named ones.
-    ``outputs``: names of values, or one name; if empty, the outputs of the graph.
+    ``inputs``: names of inputs or results of the graph, or one name.  If the outputs also depend on other
+    inputs of the graph, these become inputs after the named ones.
+    ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.
     Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs;
     UnsupportedError if the operators share state with others.
     """

@@ -205,7 +205,7 @@ def add_model_flags(parser: Parser) -> None:
     parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
         "--output_model", required=True, type=output_path, metavar="MODEL",
-        help="the file to write; circle, unless it ends in .tflite",
+        help="the file to write; circle, unless it ends in .tflite or .lite",
     )  # fmt: skip
 
 
@@ -295,5 +295,5 @@ count = _number(int, "an integer of at least 0", lambda number: number >= 0)
 finite_number = _number(float, "a finite number", math.isfinite)
 integer = _number(int, "an integer", lambda number: isinstance(number, int))  # any integer, but not nan
 positive_count = _number(int, "an integer above 0", lambda number: number > 0)
-non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
+non_negative_number = _number(float, "a finite number that is not negative", lambda number: number >= 0)
 positive_number = _number(float, "a number above 0", lambda number: number > 0)

@@ -68,7 +68,7 @@ def _declare(parser: Parser) -> None:
         help="for a quantized model: exit with 0 if every output has at least this ratio of signal to"
         " quantization noise, and is finite where the float output is, whatever else differs",
     )  # fmt: skip
-    parser.add_switch("--values-only", help="ignore types and names of inputs and outputs, and signatures")
+    parser.add_switch("--values-only", help="ignore signatures and the types of inputs and outputs")
     parser.add_switch("--by-position", help="pair inputs and outputs by position instead of by name")
     parser.add_switch("--json", help="print one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")

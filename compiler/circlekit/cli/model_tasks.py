@@ -65,8 +65,9 @@ class TaskResult:
     """The result of a task.
 
     ``model``: the path of the model.  ``status``: DONE, FAILED, or LOST if the process died at every attempt.
-    ``seconds``: the time that the task took.  ``before``, ``after``: the number of operators before and after
-    the task; None if unknown.  ``message``: the error, or the last lines that a command printed.
+    ``seconds``: the time that the task took, 0 if LOST.  ``before``, ``after``: the number of operators
+    before and after the task; None if unknown.  ``message``: the error, or the last lines that a command
+    printed.
     """
 
     model: str

@@ -133,7 +133,7 @@ class _Merger:
         main = model.main
         replacements: dict[Value, Value] = {}  # for each input, the value that takes its place
         for value in main.inputs:
-            source = self._source(value)
+            source = self._source(value, main.is_output(value))
             if source is not value:
                 main.replace_uses(value, source)
             replacements[value] = source
@@ -147,10 +147,11 @@ class _Merger:
             self.given.setdefault(value.name, replacements.get(value, value))
         self.callees += model.graphs[1:]
 
-    def _source(self, value: Value) -> Value:
+    def _source(self, value: Value, is_output: bool) -> Value:
         """Return the value that replaces the input ``value`` of a model.
 
-        It is an output of another model, or an input of the result.  Raise ShapeError if it differs from
+        It is an output of another model, or an input of the result.  ``is_output``: whether the model of
+        ``value`` also gives it as an output.  Raise ShapeError if the value that replaces it differs from
         ``value`` in dtype, quantization or a known dimension.
         """
         name = self.links.get(value.name, value.name)
@@ -159,7 +160,8 @@ class _Merger:
             source = self.inputs.setdefault(name, value)
         else:
             self.linked.add(value.name)
-            self.read.add(name)
+            if not (is_output and value.name == name):  # else the output is only passed on
+                self.read.add(name)
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
         ):

@@ -74,7 +74,7 @@ def test_every_command_says_its_version_and_usage(
     name: str, started: tuple[dict[str, list[str]], set[str]]
 ) -> None:
     version, usage = started[0][name]
-    line = rf"({name} of )?circlekit \d\S+|{name} version \d\S+ \(circlekit \d\S+\)"  # the latter as ONE's
+    line = rf"({name} of )?circlekit \d\S+|{name} version \d\S+ \(circlekit \d\S+\)"  # the last is ONE's form
     assert re.fullmatch(rf"({line})\n", version)
     assert usage.startswith(f"usage: {name} ")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-execution-plan: the metadata that ONE's runtimes read, and its flags."""
+"""circle-execution-plan: its flags, and the metadata that ONE's runtimes read."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_is_refused(
 
 
 def test_offsets_of_4_gib_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The input and the result of NEG have 4 GiB each; the output comes after them."""
+    """The input and the result of NEG have 4 GiB each; the node of the graph output comes after them."""
     (tmp_path / "net.ck").write_text("graph main(%x: f32[1024,1024,1024]) -> %y { %y = Neg(%x) }")
     assert main([str(tmp_path / "net.ck"), str(tmp_path / "out.circle")]) == 1
     assert "offsets below 4 GiB, this one needs 8,589,934,592" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_bad_tolerance_is_wrong_usage(
     files: list[str], tolerance: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([f"-d{tolerance}", *files]) == 2
-    assert f"expected a number that is not negative, got '{tolerance}'" in capsys.readouterr().err
+    assert f"expected a finite number that is not negative, got '{tolerance}'" in capsys.readouterr().err
 
 
 def test_invalid_file_gives_one_line_and_an_exit_code(

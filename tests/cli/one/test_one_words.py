@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors about files in ONE's words: which file they are about, and what ONE's commands then write."""
+"""Errors about files in ONE's words, and the format of the files that ONE's commands write."""
 
 from __future__ import annotations
 

@@ -116,6 +116,8 @@ def test_a_note_says_that_samples_are_random_if_they_matter(
         (["--random", "1"], True),
         (["--random", "1", "--scheme", "float16"], False),
         (["--scheme", "float16"], False),
+        (["--random", "1", "--scheme", "weight_int8", "--set", "SOFTMAX=int8"], True),
+        (["--random", "1", "--scheme", "weight_int8", "--float", "SOFTMAX"], False),
     ):
         assert run(files, "--json", *words) == 0
         assert (RANDOM_NOTE in json.loads(capsys.readouterr().out)["notes"]) is said, words

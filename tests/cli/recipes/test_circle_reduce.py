@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-reduce: a command decides, the smallest model is written, and the runs are counted."""
+"""circle-reduce: a command decides which models show the fault, and the smallest one is written."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_datasets_are_read_from_groups_of_limited_depth(tmp_path: Path) -> None:
 
 def test_bytes_do_not_depend_on_the_time() -> None:
     first = hdf5.encode(ARRAYS)
-    time.sleep(1.1)  # HDF5 counts in seconds
+    time.sleep(1.1)  # HDF5 stores times in whole seconds
     assert hdf5.encode(ARRAYS) == first
 
 
@@ -97,7 +97,7 @@ def strings(path: Path) -> None:
     ],
     ids=["missing", "directory", "zeros", "empty", "truncated", "layout", "strings"],
 )
-def test_other_files_are_refused(
+def test_unusable_files_are_refused(
     tmp_path: Path, make: Callable[[Path], None], error: type[CirclekitError], sentence: str
 ) -> None:
     path = tmp_path / "bad.h5"

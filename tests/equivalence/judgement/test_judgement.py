@@ -141,7 +141,7 @@ def test_a_layer_on_an_integer_input_adds_its_error() -> None:
     assert second.added.mse == first.added.mse > 0
 
 
-def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
+def test_the_added_error_of_an_operator_leaves_out_the_errors_of_its_operands() -> None:
     """A scale of 0.1 makes the error of %y.  %z has an error, too, but RELU adds none."""
     judgement = judge(parse(FLOAT), parse(quantized(y_scale=0.1)), {"given": [X]})
     y, z = judgement.layers

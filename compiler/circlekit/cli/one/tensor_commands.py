@@ -52,7 +52,10 @@ circle_interpreter = Command(
 TOLERANCE = 0.001
 """The default tolerance of ONE's i5diff."""
 
-I5DIFF_HELP = "Compare two HDF5 files. Exits with 0 if names and values of arrays are equal, else with 1."
+I5DIFF_HELP = (
+    "Compare two HDF5 files. Exits with 0 if all arrays have equal names, dtypes and shapes, and numbers "
+    "that are equal up to TOL; else with 1."
+)
 
 
 def _declare_difference(parser: Parser) -> None:

@@ -140,7 +140,8 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["metadata"]:
         yield "metadata", ", ".join(f"{name} ({size:,} bytes)" for name, size in summary["metadata"].items())
     if summary["fault"] is not None:
-        yield "fault", f"{summary['fault']} (circlekit verify lists all violated rules)"
+        hint = "" if size is None else " (circlekit verify lists all violated rules)"  # it takes no texts
+        yield "fault", summary["fault"] + hint
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -49,18 +49,18 @@ MODES = (
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument(
-        "output", type=output_path, help="the file to write; circle, unless it ends in .tflite"
+        "output", type=output_path, help="the file to write; circle, unless it ends in .tflite or .lite"
     )
     modes = parser.add_argument_group("modes")
     modes.add_argument(
         "--quantize_dequantize_weights", nargs=3, metavar=CONVERSION_WORDS,
         help="round float weights to the numbers that integers stand for. FROM: float32; TO: uint8 or int16; "
-        "GRANULARITY: layer or channel",
+        "GRANULARITY: channel, or for uint8 also layer",
     )  # fmt: skip
     modes.add_argument(
         "--quantize_with_minmax", nargs=3, metavar=CONVERSION_WORDS,
         help="quantize with the recorded min and max of tensors. FROM: float32; TO: uint8 or int16; "
-        "GRANULARITY: layer or channel",
+        "GRANULARITY: channel, or for uint8 also layer",
     )  # fmt: skip
     modes.add_argument(
         "--quantize_weights", nargs=3, metavar=CONVERSION_WORDS,
@@ -91,8 +91,10 @@ def _declare(parser: Parser) -> None:
     options.add_argument("--TF-style_maxpool", action="store_true", help=text)
     options.add_argument("--save_min_max", action="store_true", help="keep the recorded min and max")
     parser.add_argument(
-        "--config", metavar="FILE", help="JSON file with another dtype and granularity for some layers"
-    )
+        "--config", metavar="FILE",
+        help="for --quantize_dequantize_weights and --quantize_with_minmax: JSON file with another dtype and "
+        "granularity for some layers",
+    )  # fmt: skip
     parser.add_switch(
         "--generate_profile_data",
         help="record in the metadata from which operators of the input each operator was made",

@@ -15,8 +15,8 @@ DESCRIPTION = """Run a model and call Python functions of the user, the hooks, b
 FILE is NAME.py and defines a class NAME. The hooks are its methods, all of them optional:
 StartAnalysis(args), EndAnalysis(), StartNetworkExecution(inputs), EndNetworkExecution(outputs),
 DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs), Conv2DPre, Conv2DPost, and
-the same pair for DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split. If an operator
-has a hook of its own, its default hook is not called."""
+the same pair for DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split. For these
+operators, a hook such as Conv2DPre is called in place of DefaultOpPre."""
 
 
 def _declare(parser: Parser) -> None:

@@ -75,7 +75,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--scope",
         metavar="REGEX",
-        help="round only values with a match of REGEX in their names; for weights, the layer's name counts",
+        help="round only values whose name has a match of REGEX; for weights, the name of the layer's result",
     )
     parser.add_switch("--quantize-inputs", help="also round the inputs of the model")
     parser.add_switch("--no-optimize", help="do not run O1 first; O1 folds batch norms")

@@ -124,7 +124,7 @@ def _declare_choice_of_operators(parser: Parser) -> None:
     )
     parser.add_argument(
         "--only", action="append", metavar="PATTERN",
-        help="the others stay float, unless --set selects them",
+        help="quantize only these operators, and those of --set",
     )  # fmt: skip
 
 
@@ -169,8 +169,9 @@ def _run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         raise_to=arguments.raise_to,
     )
+    used = [SCHEMES[name] for name in (arguments.scheme, *schemes.values()) if name != NO_SCHEME]
     # a scheme with float activations uses no ranges
-    if arguments.random is not None and SCHEMES[arguments.scheme].activations is not None:
+    if arguments.random is not None and any(scheme.activations is not None for scheme in used):
         report.notes.append(RANDOM_NOTE)
     report.source, report.target = source_name(arguments.model), output
     if arguments.save_plan is not None:

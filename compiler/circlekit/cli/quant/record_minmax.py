@@ -16,7 +16,7 @@ from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.one.sample_data import check_percentiles, recording_lines, samples_of
 
-DESCRIPTION = """Write min and max of every tensor on samples into a model file, as ONE's record-minmax does.
+DESCRIPTION = """Write the min and max of float tensors on samples into a model, as ONE's record-minmax does.
 
 Without --input_data the samples are three seeded random ones, whose ranges are not those of real data."""
 

@@ -42,7 +42,7 @@ def _recipe_on_stdin(format: str | None) -> Model:
     """Return the model that the recipe on the standard input describes.
 
     ``format``: the format of the model; None: as in ``read_recipe``.  It matters only for a recipe in ONE's
-    language, because a recipe in the text form names its format.
+    language, because a recipe in the text form names its format, or is for circle.
     Raise FileError if the standard input cannot be read, and the errors of ``load_recipe``.
     """
     if sys.stdin is None:

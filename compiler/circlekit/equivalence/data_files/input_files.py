@@ -77,8 +77,9 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
-    At most three records are in memory at a time, unless an npz file is compressed.  Progress: the caller has
-    announced one step for every file; this function announces a step for each further record of a file.
+    At most three records are in memory at a time, unless an npz file is compressed, or arrays in npz and npy
+    files are big-endian.  Progress: the caller has announced one step for every file; this function announces
+    a step for each further record of a file.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -179,9 +180,9 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
     """Yield the records of one file.
 
-    ``lazily``: hold only one record in memory; a compressed npz file is still read as a whole.  Announce all
-    records but the first as further steps of progress.  The memory limit then applies to each array of an
-    HDF5 file, not to all together.
+    ``lazily``: hold only one record in memory; compressed npz files and big-endian arrays are still read as a
+    whole.  Announce all records but the first as further steps of progress.  The memory limit then applies to
+    each array of an HDF5 file, not to all together.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:

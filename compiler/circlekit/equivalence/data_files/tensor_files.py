@@ -117,7 +117,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
         return dict(pairs)
     if len(pairs) != len(values):
-        expected = ", ".join(f"%{v.name}" for v in values)
+        expected = ", ".join(f"%{v.name}" for v in values) or "none"
         raise FormatError(f"{os.fspath(path)} has {len(pairs)} arrays, the inputs are {expected}")
     return [array for _, array in pairs]
 
