@@ -26,6 +26,7 @@ class Options:
 
     ``passes``: names of passes and pipelines, in the order to run them.
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
+    If False, only the order of the operators is checked, and only if passes run.
     ``profile``: write ONE's tables of origins into the metadata.  They list, for each operator that is
     written, the operators of the input model from which it was made.
     ``keep_activations``: keep activations that are fused into TRANSPOSE_CONVs, although ONE's runtime ignores

@@ -107,7 +107,8 @@ def _add_one_flags(parser: Parser, listed: bool) -> None:
         "--generate_profile_data":
             "for each operator of the output, record in the metadata from which operators of the input it was"
             " made",
-        "--disable_validation": "accept a model that breaks structural rules",
+        "--disable_validation":
+            "accept a model that breaks structural or shape rules; passes still need operators in order",
         "--mute_warnings": "print no warnings and no notes",
         "--exp_disable_sep_transposeconv_actfunc":
             "keep the activation fused into a TransposeConv of a .circle file; ONE's runtime does not compute"

@@ -222,7 +222,7 @@ def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.Captu
         ("in.circle out.json --random 1 --inputs a.npz", 2, "expected either"),
         ("in.circle out.json --inputs a.npz --seed 1", 2, "--seed needs --random"),
         ("in.circle out.circle --random 1 --resume", 2, "--resume needs"),
-        ("in.circle out.txt --random 1", 2, "expected the extension .json or .npz"),
+        ("in.circle out.txt --random 1", 2, "expected the extension .json, .npz, .circle or .tflite"),
         ("in.circle in.circle --random 1", 1, "is an input"),
         ("in.circle no/out.json --random 1", 1, "does not exist"),
         ("in.circle out.json --inputs empty.txt", 1, "a line for each sample, got an empty file"),

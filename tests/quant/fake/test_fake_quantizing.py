@@ -245,6 +245,8 @@ def test_ranges_are_needed_and_finite() -> None:
     del calibration.main["z"]
     with pytest.raises(ModelError, match="%z has no range: the calibration has no statistics"):
         circlekit.fake_quantize(model, calibration=calibration, optimize=False)
+    with pytest.raises(ModelError, match="%z has no range: no finite number was observed"):
+        circlekit.fake_quantize(model, samples=[[np.full_like(X, np.inf)]], optimize=False)
     broken = network(conv("%z"))
     constant(broken, "w").data = np.full((3, 1, 1, 3), np.nan, np.float32)
     with pytest.raises(ModelError, match="%w has numbers that are NaN or infinite"):

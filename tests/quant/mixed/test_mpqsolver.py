@@ -273,7 +273,7 @@ def test_visq_refuses(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = ["-f", "net.circle", "-q", "net.circle"]
     assert visq(models) == 255
     assert visq([*models, "--mse_output", "e.json"]) == 255
-    assert "expected tensors with the same name and shape" in capsys.readouterr().err
+    assert "expected quantized results with the names and shapes" in capsys.readouterr().err
     assert not Path("e.json").exists()
 
 

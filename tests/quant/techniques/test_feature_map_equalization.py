@@ -328,6 +328,14 @@ def test_scales_pass_through_products_with_constants(line: str, patterns: list[s
     assert [p.front + p.back for p in find_patterns(circlekit.parse(text))] == patterns
 
 
+def test_pairs_of_layers_need_a_sample() -> None:
+    text = "%w = const f32[2,2] ones  %f = Mul(%x, [2.0, 3.0])  %y = FullyConnected(%f, %w)"
+    model = circlekit.parse(f"graph main(%x: f32[2,2]) -> %y {{ {text} }}")
+    with pytest.raises(ModelError, match="at least one sample on which magnitudes are measured, got none"):
+        equalize_feature_maps(model, [])
+    assert equalize_feature_maps(circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), []) == []
+
+
 def test_fronts_have_known_shapes() -> None:
     text = (
         "graph main(%x: f32[2,2]) -> %y {\n  %w = const f32[3,2] gaussian(0, 1)\n  %f = Mul(%x, [2.0, 3.0])\n"

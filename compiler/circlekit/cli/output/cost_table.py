@@ -45,9 +45,9 @@ def cost_of(path: str, target: str | None) -> dict[str, Any]:
 def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
     """Return the costs and the arena of ``graph`` as JSON types.
 
-    ``read_bytes``: the bytes of the computed operands.  ``peak_operator``: an index; -1 if there is no
-    operator.  ``first``, ``last``: the indices of the first and the last operator during which a buffer is
-    live.
+    ``read_bytes``: the bytes of the operands that are not constant.  ``peak_operator``: an index; -1 if there
+    is no operator.  ``first``, ``last``: the indices of the first and the last operator during which a buffer
+    is live.
     """
     plan = plan_memory(graph, planner)
     operators = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 from circlekit.api.models import check_apart, check_output_path, load, save
 from circlekit.cli.arguments import (
@@ -20,12 +21,12 @@ from circlekit.cli.arguments import (
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
 from circlekit.equivalence.fleet import connected
-from circlekit.errors import counted
+from circlekit.errors import FileError, counted
 from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import abridged, listed
 from circlekit.quant.calibration import Calibration, Runner, collect
-from circlekit.quant.calibration.calibration_file import check_path
+from circlekit.quant.calibration.calibration_file import SUFFIXES
 from circlekit.quant.calibration.engine import ENGINES
 from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges
@@ -82,8 +83,9 @@ def _declare(parser: Parser) -> None:
 
 def _output(word: str) -> str:
     """Return the path in the argument OUTPUT; raise an error of argparse or FileError if it is unusable."""
-    if format_of(output_path(word)) is None:
-        check_path(word)
+    if format_of(output_path(word)) is None and Path(word).suffix.lower() not in SUFFIXES:
+        expected = f"{', '.join(SUFFIXES)}, .circle or .tflite"
+        raise FileError(f"{word}: expected the extension {expected}")
     return word
 
 

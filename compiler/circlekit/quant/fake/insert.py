@@ -173,7 +173,10 @@ class _Inserter:
         statistics = self.calibration.of(value, self.index)
         if statistics is None:
             raise ModelError(f"%{value.name} has no range: the calibration has no statistics of it")
-        low, high = _activation_range(statistics, self.options)
+        try:
+            low, high = _activation_range(statistics, self.options)
+        except ModelError as error:
+            raise ModelError(f"%{value.name} has no range: {error.message}") from None
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.activation_bits, self.options.narrow_range)
         op = FakeQuant(

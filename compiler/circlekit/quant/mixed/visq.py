@@ -147,8 +147,8 @@ def tensor_errors(
     Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
     them.
 
-    Raise ModelError if there are no samples, if no tensor has the same name and shape in both models, or if
-    an error is not finite.  For SRMSE, also raise ModelError if a scale is not positive.  Raise the errors of
+    Raise ModelError if there are no samples, if no rounded tensor has the name and shape of a float result,
+    or if an error is not finite.  For SRMSE, also raise ModelError if a scale is not positive.  Raise the errors of
     ``Interpreter.run``.
     """
     rounding = clone(quantized)
@@ -187,7 +187,7 @@ def _finished(
     positive.
     """
     if not errors:
-        raise ModelError("expected tensors with the same name and shape in both models, found none")
+        raise ModelError("expected quantized results with the names and shapes of float results, found none")
     means = {name: sum(found) / len(found) for name, found in errors.items()}
     wrong = next((name for name, mean in means.items() if not math.isfinite(mean)), None)
     if wrong is not None:

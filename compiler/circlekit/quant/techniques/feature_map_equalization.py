@@ -179,7 +179,8 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
     """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern whose front is found.
 
     A front must be a float tensor that has channels and elements.
-    ``samples``: arrays in the order of the graph's inputs.  Raise the errors of ``Interpreter.run``.
+    ``samples``: arrays in the order of the graph's inputs.  Raise ModelError if there are patterns but no
+    samples, and the errors of ``Interpreter.run``.
     """
     largest: dict[str, Array] = {}
     wanted = {pattern.front for pattern in patterns}
@@ -190,10 +191,13 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
             rows = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
             largest[name] = np.maximum(largest[name], rows) if name in largest else rows
 
-    interpreter = Interpreter(model)
+    interpreter, has_samples = Interpreter(model), False
     for sample in samples:
+        has_samples = True
         interpreter.reset()
         interpreter.run(list(sample), on_value=keep)
+    if patterns and not has_samples:
+        raise ModelError("expected at least one sample on which magnitudes are measured, got none")
     for pattern in patterns:
         if pattern.front in largest:
             pattern.act_scale = [round(float(x), 6) for x in largest[pattern.front]]
