@@ -20,8 +20,8 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     ``Finding`` describes the fields of a finding.  For an input or output, ``Finding.is_operator`` is False.
     The remedy of an operator is a conversion, a pipeline or a pass after which the target runs the operator;
     this was tried on a copy of ``model``.  If no conversion, pipeline or pass helps, the remedy says what to
-    export instead.  Before that, it names other help, if there is any: known shapes, a scheme of ``quantize``
-    in which the target has the operator, another runtime that runs the operator.
+    export instead.  In front of this advice, it names other help, if there is any: known shapes, a scheme of
+    ``quantize`` in which the target has the operator, another runtime that runs the operator.
     Raise UnsupportedError for an unknown target, ModelError if a conversion or pass fails on a model that
     breaks a structural or shape rule.
     """

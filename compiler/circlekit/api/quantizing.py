@@ -117,11 +117,11 @@ def quantize(
 
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
-    in place of samples.  Neither is needed for schemes with float activations.  Except for the schemes of
-    ONE, neither is needed for a model with operators that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): a
-    tensor that such an operator rounds gets the scale of this operator, if int8 or int16 can store the
-    rounded numbers.  So it keeps these numbers.  Without samples and calibration, an operator of such a model
-    gets ``Scheme.fallback`` or stays float if one of its tensors has no range.
+    in place of samples.  Neither is needed for schemes with float activations.  For a model with operators
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE), only the schemes of ONE need one of the two: a tensor
+    that such an operator rounds gets the scale of this operator, if int8 or int16 can store the rounded
+    numbers.  So it keeps these numbers.  Other tensors of such a model have no range without samples and
+    calibration; an operator with such a tensor gets ``Scheme.fallback``, or stays float.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.

@@ -56,9 +56,9 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
     """Return a model of chosen operators of the main graph.
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
-    The inputs of the new model are the values, except constants, that the chosen operators read but do not
-    produce.  Its outputs are the results of chosen operators that other operators read, or that are outputs
-    of ``model``; if there are none, the results that no operator reads.
+    The inputs of the new model are the values that the chosen operators read but do not produce, except
+    constants and variables.  Its outputs are the results of chosen operators that other operators read, or
+    that are outputs of ``model``; if there are none, the results that no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
     operators share state with others.
     """
@@ -122,6 +122,7 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     ``source``: the file name of the divided model.  For ``NAME.circle`` the written files are
     ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  The parts of a
     ``.tflite`` file end in ``.tflite``; those of a recipe have the extension of the model's format.
+    Raise the errors of ``save``.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
     is_model = format_of(source) is not None  # by its extension; else it is, in most cases, a recipe

@@ -51,7 +51,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         # names may also be separated by spaces
         "--passes", action="extend", type=lambda text: parse_passes(",".join(text.split())), default=[],
-        metavar="P,P", help="passes for recipes that do not name any",
+        metavar="P,P", help="passes for recipes that name none; without effect on lists",
     )  # fmt: skip
     parser.add_switch("--no-rules", help="for lists: do not check the rules of the recipes")
     parser.add_switch("--no-litert", help="do not compare with LiteRT, nor import it")

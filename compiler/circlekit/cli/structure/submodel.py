@@ -33,8 +33,8 @@ def _summary(model: Model) -> str:
 
 SELECTOR = """Make a model of chosen operators of the main graph.
 
-Values that the chosen operators read but do not compute become inputs, except constants. Results that other
-operators read, or that are outputs of the model, become outputs."""
+Values that the chosen operators read but do not compute become inputs, except constants and variables.
+Results that other operators read, or that are outputs of the model, become outputs."""
 
 
 def _declare_selector(parser: Parser) -> None:
@@ -72,7 +72,8 @@ EXTRACT = """Cut a submodel out of a model.
 
 With --inputs or --outputs, the submodel has all operators that compute the outputs from the inputs. With
 --ops or --names, it has the chosen operators: values that they read but do not compute become inputs, except
-constants; results that other operators read, or that are outputs of the model, become outputs."""
+constants and variables; results that other operators read, or that are outputs of the model, become
+outputs."""
 
 
 def _declare_extract(parser: Parser) -> None:

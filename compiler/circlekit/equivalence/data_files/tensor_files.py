@@ -118,7 +118,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
         return dict(pairs)
     if len(pairs) != len(values):
         expected = ", ".join(f"%{v.name}" for v in values) or "none"
-        raise FormatError(f"{os.fspath(path)} has {len(pairs)} arrays, the inputs are {expected}")
+        raise FormatError(f"{os.fspath(path)} has {counted(len(pairs), 'array')}, the inputs are {expected}")
     return [array for _, array in pairs]
 
 

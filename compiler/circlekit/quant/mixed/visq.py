@@ -148,8 +148,8 @@ def tensor_errors(
     them.
 
     Raise ModelError if there are no samples, if no rounded tensor has the name and shape of a float result,
-    or if an error is not finite.  For SRMSE, also raise ModelError if a scale is not positive.  Raise the errors of
-    ``Interpreter.run``.
+    or if an error is not finite.  For SRMSE, also raise ModelError if a scale is not positive.  Raise the
+    errors of ``Interpreter.run``.
     """
     rounding = clone(quantized)
     fake_quantize(rounding)
