@@ -31,7 +31,7 @@ Output = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def nets(tmp_path: Path) -> list[str]:
-    """Return the paths of three models: net; same, which computes the same; other, whose %b and %y differ.
+    """Return the paths of three models: ``net``; ``same``, with equal values; ``other``, with another %b, %y.
 
     Also write X to x.npy beside the models.
     """

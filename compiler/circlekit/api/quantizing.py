@@ -118,10 +118,10 @@ def quantize(
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for schemes with float activations.  For a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE), only the schemes of ONE need one of the two: a tensor
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE), only the schemes of ONE need one of them.  A tensor
     that such an operator rounds gets the scale of this operator, if int8 or int16 can store the rounded
-    numbers.  So it keeps these numbers.  Other tensors of such a model have no range without samples and
-    calibration; an operator with such a tensor gets ``Scheme.fallback``, or stays float.
+    numbers.  So it keeps these numbers.  Without samples and calibration, some other tensors have no range;
+    an operator with such a tensor gets ``Scheme.fallback``, or stays float.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
@@ -136,9 +136,9 @@ def quantize(
     ``target``: the runtime that has to run the result.
     ``auto``: with samples, try techniques such as equalization, keep those that help on held-out samples, and
     note what was tried.  This takes about ``seconds`` seconds on a usual processor core.  The limit is a
-    number of operations, so the result does not depend on the machine.  Even with ``auto``, scales follow
-    from the ranges alone if there is a ``calibration``, if the model has operators that round, or if the
-    scheme has float weights or is one of ONE.
+    number of operations, so the result does not depend on the machine.  Nothing is tried, and scales follow
+    from the ranges alone, if there is a ``calibration``, if the model has operators that round, if the scheme
+    has float weights, or if it is one of ONE.
     ``without``: techniques that are not tried: keys of ``circlekit.quant.auto.TECHNIQUES``.
     ``target_sqnr``, ``budget``: ask for mixed precision, which needs samples: some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
@@ -217,7 +217,7 @@ def quantize(
 
 
 def _require_types(operators: object, calibration: object) -> None:
-    """Raise ModelError if one of these arguments of ``quantize`` is neither None nor of its type."""
+    """Raise ModelError if one of these arguments of ``quantize`` is given and has a wrong type."""
     for name, argument, kind, expected in (
         ("operators", operators, Mapping, "dict {pattern: scheme}"),
         ("calibration", calibration, Calibration, "Calibration"),
@@ -227,7 +227,7 @@ def _require_types(operators: object, calibration: object) -> None:
 
 
 def _require_finite(seconds: float, target_sqnr: float | None) -> None:
-    """Raise UnsupportedError unless these arguments are finite, and ``seconds`` at least 0."""
+    """Raise UnsupportedError if one of these numbers is not finite, or if ``seconds`` is below 0."""
     if not (_is_finite(seconds) and seconds >= 0):
         raise UnsupportedError(f"seconds: expected a finite number of 0 or more, got {seconds!r}")
     if target_sqnr is not None and not _is_finite(target_sqnr):

@@ -65,8 +65,8 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--min-sqnr", type=finite_number, metavar="DB",
-        help="for a quantized model: exit with 0 if every output has at least this ratio of signal to"
-        " quantization noise, and is finite where the float output is, whatever else differs",
+        help="for a quantized model: exit with 0, whatever else differs, if every output has at least this"
+        " ratio of signal to quantization noise, and is finite where the float output is",
     )  # fmt: skip
     parser.add_switch("--values-only", help="ignore signatures and the types of inputs and outputs")
     parser.add_switch("--by-position", help="pair inputs and outputs by position instead of by name")

@@ -25,8 +25,8 @@ DESCRIPTION = """Open a model in Netron or Model Explorer, if installed.
     circlekit view net.tflite --node-data-only -o macs.json
 
 Model Explorer shows MACs and moved bytes on every operator, and with
---against also the difference of its result from another model.  The
-command circlekit report needs no viewer."""
+--against also the difference of its result from that in another model.
+The command circlekit report needs no viewer."""
 
 VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
 """{name of a viewer: (its Python module, the package to install)}."""

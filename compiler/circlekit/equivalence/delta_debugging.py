@@ -169,8 +169,8 @@ class _Reducer:
     def shrink_sizes(self) -> bool:
         """Replace each size by the least of 1, 2, 3 and its half for which the fault remains.
 
-        All dimensions of the same size change together.  Each new size is tried twice: it first also replaces
-        the old size in constants and attributes that may hold shapes, and then only in dimensions.
+        All dimensions of the same size change together.  Each new size is tried twice: first in dimensions,
+        and in constants and attributes that may hold shapes; then in dimensions only.
         """
         changed = False
         for old in reduction_steps.sizes(self.model):

@@ -46,7 +46,7 @@ ROUNDING = ("FAKE_QUANT", "QUANTIZE", "DEQUANTIZE")
 """Operators that state the numbers to which a tensor is rounded; ``quantize`` takes scales from them."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
-"""The note that ``--random`` adds to the report, unless activations stay float."""
+"""The note that ``--random`` adds to the report if a chosen scheme has integer activations."""
 
 
 def _declare(parser: Parser) -> None:

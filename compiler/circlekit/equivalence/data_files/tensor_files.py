@@ -109,7 +109,8 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     """Return the arrays of an HDF5 file, one for each of ``values``.
 
     If the names in the file are those of ``values``, return a dict by name; else return a list in the order
-    of the file.  Raise FormatError unless there is one array for each value, and the errors of ``hdf5.read``.
+    of the file.  Raise FormatError if the numbers of arrays and values differ, and the errors of
+    ``hdf5.read``.
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 

@@ -98,7 +98,7 @@ def is_quantized_form(before: Model, after: Model) -> bool:
     """Return whether ``after`` looks like a quantized form of ``before``.
 
     If ``before`` has no quantized tensor, ``after`` must have one.  Otherwise, a tensor must be quantized in
-    ``after`` but not in ``before``; its name is the same in both models.
+    ``after`` but not in ``before``; tensors are matched by name.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
