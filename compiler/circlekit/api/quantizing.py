@@ -78,7 +78,7 @@ def calibrate(
 
     - there are no samples or no float tensors, or ``samples`` has another type
     - a sample has NaN
-    - two inputs or outputs have the same name
+    - two different inputs or outputs have the same name
     - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
     - a process that runs samples crashes, or LiteRT fails
     - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments
@@ -149,7 +149,8 @@ def quantize(
 
     - RewriteError for an unknown pass
     - UnsupportedError for other unknown names, wrong numbers, ``integer`` if activations are float, a plan
-      with arguments that it decides, a plan of a scheme of ONE, and mixed precision with a scheme of ONE
+      with arguments that it decides, a plan of float or of a scheme of ONE, and mixed precision with a scheme
+      of ONE
     - ModelError for mixed precision without samples, and for an argument of another type
     - FileError or FormatError if the file of a plan cannot be read
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
@@ -247,7 +248,7 @@ def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
         yield "the scheme is for no operator of the model: there was nothing to quantize"
     is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)
     if is_larger and set(report.schemes) - {NO_SCHEME}:
-        yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
+        yield "the file grows: scales, conversions or formerly sparse weights take more than integers save"
     if densified:
         constants = counted(densified, "sparse constant")
         yield f"{constants} made dense: there are no kernels for sparse integers"
