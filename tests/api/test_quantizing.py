@@ -111,8 +111,9 @@ def test_wrong_names_and_combinations_are_refused_before_the_model_changes(argum
 
 def test_the_report_says_what_the_user_may_not_expect() -> None:
     """A note says that a file of few weights grows, or that the scheme is for no operator of the model."""
-    grows = "the file grows: scales, conversions or formerly sparse weights take more than integers save"
-    assert circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).notes == [grows]
+    reason = "scales, conversions, or sparse weights made dense, take more bytes than integers save"
+    notes = circlekit.quantize(circlekit.parse(NET), samples=SAMPLES, auto=False).notes
+    assert notes == [f"the file grows: {reason}"]
     large = NET.replace("[8,8]", "[512,8]").replace("f32[8]", "f32[512]")
     report = circlekit.quantize(circlekit.parse(large), "weight_int8")
     assert report.notes == []

@@ -248,7 +248,8 @@ def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
         yield "the scheme is for no operator of the model: there was nothing to quantize"
     is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)
     if is_larger and set(report.schemes) - {NO_SCHEME}:
-        yield "the file grows: scales, conversions or formerly sparse weights take more than integers save"
+        reason = "scales, conversions, or sparse weights made dense, take more bytes than integers save"
+        yield f"the file grows: {reason}"
     if densified:
         constants = counted(densified, "sparse constant")
         yield f"{constants} made dense: there are no kernels for sparse integers"
