@@ -80,7 +80,7 @@ def test_a_linked_group_of_values_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given", [("compression", "gzip"), ("compression", "lzf"), ("shuffle", True), ("fletcher32", True)]
 )
-def test_compression_that_hdf5_has_is_read(given: tuple[str, Any], tmp_path: Path) -> None:
+def test_filters_that_hdf5_has_are_read(given: tuple[str, Any], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("value").create_dataset("0", data=np.arange(4), chunks=(4,), **dict([given]))
     ((_, array),) = hdf5.read(tmp_path / "a.h5")
@@ -88,7 +88,7 @@ def test_compression_that_hdf5_has_is_read(given: tuple[str, Any], tmp_path: Pat
 
 
 @pytest.mark.parametrize("number", [7, 32001, 32015])
-def test_compression_that_hdf5_does_not_have_is_refused(number: int, tmp_path: Path) -> None:
+def test_filters_that_hdf5_does_not_have_are_refused(number: int, tmp_path: Path) -> None:
     """HDF5 would look for a library to load."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -96,7 +96,7 @@ def test_compression_that_hdf5_does_not_have_is_refused(number: int, tmp_path: P
         properties.set_filter(number, h5py.h5z.FLAG_OPTIONAL, ())
         space = h5py.h5s.create_simple((4,))
         h5py.h5d.create(file.create_group("value").id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
-    with pytest.raises(FormatError, match=f"compressed by filter {number}"):
+    with pytest.raises(FormatError, match=f"encoded by filter {number}"):
         hdf5.read(tmp_path / "a.h5")
 
 

@@ -177,7 +177,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
         "none.npy: input %x: expected at least one record, got none",
     ),
     "raw.bin": (lambda path: path.write_bytes(bytes(12)), ShapeError, "raw.bin holds 3 elements"),
-    "empty": (lambda path: path.mkdir(), FileError, "got an empty folder"),
+    "empty": (lambda path: path.mkdir(), FileError, "in it, found none"),
     "damaged.npz": (lambda path: path.write_bytes(b"PK\3\4"), FormatError, "not a readable npz file"),
     "objects.npy": (lambda path: np.save(path, np.array([{}])), FormatError, "holds Python objects"),
     "text.npy": (lambda path: path.write_text("1, 2"), FormatError, "not a readable npy file"),

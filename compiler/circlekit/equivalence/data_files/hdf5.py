@@ -238,7 +238,7 @@ def _named(path: Path, file: h5py.File) -> Iterator[Item]:
     """Yield the arrays of a file of one record, with their names."""
     values = _member(path, file, "value", h5py.Group)
     if values is None:
-        raise FormatError(f"{path} has no group /value; expected the layout /name@0, /value/0, ...")
+        raise FormatError(f"{path} has no group /value; expected arrays at /value/0, /value/1, ...")
     group = _member(path, file, "name", h5py.Group)
     names = {} if group is None else group.attrs
     for key in sorted(values, key=_order):
@@ -279,7 +279,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     for number in range(properties.get_nfilters()):
         filter_id = properties.get_filter(number)[0]
         if filter_id not in KNOWN_FILTERS:
-            raise FormatError(f"{place} is compressed by filter {filter_id}, which HDF5 itself does not have")
+            raise FormatError(f"{place} is encoded by filter {filter_id}, which HDF5 itself does not have")
     size = dataset.size * dataset.dtype.itemsize
     need_memory(size + prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, place)  # h5py holds one chunk
     # a small file may claim any size and any number of chunks; a stored chunk has at least one byte

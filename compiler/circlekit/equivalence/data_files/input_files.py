@@ -132,7 +132,7 @@ def _folder_records(
             is_empty = False
             yield label if second is None else f"{label}.{number}", record
     if is_empty:
-        raise FileError(f"{folder}: expected records for the inputs {interface}, got an empty folder")
+        raise FileError(f"{folder}: expected records for the inputs {interface} in it, found none")
 
 
 def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
