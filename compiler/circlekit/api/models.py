@@ -119,7 +119,7 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     extension, the format of ``model``.
     Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise:
 
-    - UnsupportedError for an operator that cannot be replaced, or another thing that the format lacks, and
+    - UnsupportedError for something that the format lacks, such as an operator that cannot be replaced, and
       for an unknown ``format``
     - ModelError for something that no file can hold, such as metadata that are not bytes
     - FileError if the file cannot be written, and for an unknown extension if ``format`` is None

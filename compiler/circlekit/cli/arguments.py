@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=text)
 
     def add_limits(self) -> None:
-        """Add the flags that limit the memory and the number of subgraph calls."""
+        """Add the flags that limit the memory and the number of graph calls."""
         self.add_argument(
             "--max-memory",
             type=argument_type(parse_size),
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
             "--max-calls",
             type=count,
             metavar="N",
-            help="limit of subgraph calls in a run (default: 1000000)",
+            help="limit of graph calls in a run (default: 1000000)",
         )
 
     def add_format(self, help: str) -> None:
