@@ -211,8 +211,8 @@ class GraphChooser(ConstantForms):
     def _try_store(self, value: Value, form: TensorForm) -> bool:
         """Make ``form`` the stored form of ``value`` if that is possible; return whether it is.
 
-        The value must have one use and no other given form, and must not be an output.  Its producer must
-        have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
+        The value must have one use, must not be an output, and must have no given form but ``form``.  Its
+        producer must have activations of this dtype, and be able to produce any scale and zero point.  If the
         producer's result must have the form of an operand (``results_follow``), the producer must have one
         result.  This operand must satisfy the same conditions, and gets ``form``, too.
         """

@@ -157,7 +157,8 @@ class Plan:
     """The plan of a model.
 
     ``scheme``: the name of the default scheme.  ``graphs``: the plans of the graphs, in their order.
-    ``inputs``, ``outputs``: the dtypes of quantized inputs and outputs; None: they stay float.
+    ``inputs``, ``outputs``: None: the inputs or outputs stay float.  A dtype, that of the default scheme:
+    they are stored in their forms in ``graphs``; an operator with another scheme may give them another dtype.
     ``preparation``: what to do with the float model first.
     """
 
@@ -387,5 +388,5 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
 def _dtype(name: str) -> DType:
     """Return the dtype with the short name ``name``, such as ``i8``; raise ValueError for other names."""
     if name not in BY_SHORT:
-        raise ValueError(f"no dtype is named {name}{did_you_mean(str(name), BY_SHORT)}")
+        raise ValueError(f"no dtype is named {name or repr(name)}{did_you_mean(str(name), BY_SHORT)}")
     return BY_SHORT[name]

@@ -52,7 +52,7 @@ def test_fields_that_a_file_lacks_are_as_in_a_new_calibration(tmp_path: Path) ->
     assert loaded.of(ck.parse("graph main(%a: f32[1]) -> %a { }").main.inputs[0]) is loaded["a"]
 
 
-def test_other_extensions_are_refused(tmp_path: Path) -> None:
+def test_an_extension_other_than_json_or_npz_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"expected the extension \.json or \.npz"):
         ck.Calibration().save(tmp_path / "c.txt")
 

@@ -194,7 +194,7 @@ def test_floats_stay_between_operators_that_stay_float(
     ("line", "shape"), [("Concatenation(%a, %x) {axis: 0}", "4"), ("Pack(%a, %x) {values_count: 2}", "2,2")]
 )
 def test_operands_that_are_copied_get_the_scale_of_the_result(dtype: DType, line: str, shape: str) -> None:
-    """The uint8 kernel of CONCATENATION converts its operands itself."""
+    """Exception: operands of the uint8 CONCATENATION keep their scales, because its kernel converts them."""
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y, %z {{
       %a = Relu(%x) : f32[2] quant(min: 0.0, max: 3.0)
       %z = Neg(%a) : f32[2] quant(min: -3.0, max: 0.0)
@@ -221,7 +221,7 @@ def test_an_input_of_another_dtype_covers_its_range() -> None:
     ("outputs", "more", "is_refused"),
     [("%p", "", False), ("%p, %q", "", True), ("%p, %r", f"%r = Neg(%q) : f32[1] {ONE_TO_ONE}", True)],
 )
-def test_only_results_that_nobody_reads_need_no_range(outputs: str, more: str, is_refused: bool) -> None:
+def test_only_unused_results_may_lack_a_range(outputs: str, more: str, is_refused: bool) -> None:
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> {outputs} {{
       %p, %q = Split(0, %x) {{num_splits: 2}} : f32[1] {ONE_TO_ONE}, f32[1]
       {more}
@@ -242,7 +242,7 @@ def test_only_results_that_nobody_reads_need_no_range(outputs: str, more: str, i
         ("Concatenation(%h, %h) {axis: 0}", "%y", "", False),
     ],
 )
-def test_an_operand_takes_the_scale_of_the_concatenation_that_alone_reads_it(
+def test_an_operand_takes_the_scale_of_the_concatenation_if_nothing_else_reads_it(
     line: str, outputs: str, more: str, takes: bool
 ) -> None:
     """A concatenation of concatenations keeps the scales of the inner ones."""

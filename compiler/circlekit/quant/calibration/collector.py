@@ -70,8 +70,9 @@ def collect(
     keeps state between runs (``keeps_state``).
     Raise ShapeError if a tensor with statistics per channel changes its number of channels; FileError if
     ``state`` has another extension than .json and .npz, or cannot be written.
-    Raise the errors of ``checked_samples`` for wrong samples, of ``Selection.of`` for wrong ``channels`` or
-    ``histograms``, of ``Calibration.load`` for ``state``, and of ``Runner.observe``.
+    Raise the errors of ``make_names_distinct``, of ``checked_samples`` for wrong samples, of ``Selection.of``
+    for wrong ``channels`` or ``histograms``, of ``Calibration.load`` for ``state``, and of
+    ``Runner.observe``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

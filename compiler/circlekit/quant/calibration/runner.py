@@ -50,7 +50,8 @@ class Runner:
         Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
         process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise
         UnsupportedError if the engine is unknown or cannot run ``model``, if ``client`` is not a client, or
-        if no cluster runs the samples and ``processes`` is not an integer of at least 1.
+        if no cluster runs the samples and ``processes`` is neither None nor an integer of at least 1.  Raise
+        LimitError if the tensors in LiteRT would take more memory than allowed.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

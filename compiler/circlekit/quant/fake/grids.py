@@ -228,8 +228,8 @@ def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Gr
 def remove_idle_bounds(model: Model) -> None:
     """Remove from a quantized model the MINIMUMs whose constant is the largest integer: they clip nothing.
 
-    ``take_grids`` inserted them so that a tensor could get a second form.  A MINIMUM that produces a graph
-    output stays.
+    ``take_grids`` inserted them so that a tensor could get a second form.  A MINIMUM stays if its result is a
+    graph output, or if its result and its operand have different shapes.
     """
     for graph in model.graphs:
         for op in [op for op in graph if isinstance(op, Minimum)]:

@@ -85,7 +85,7 @@ class FakeQuantOptions:
         try:
             re.compile(self.scope or "")
         except (re.error, TypeError) as error:
-            raise UnsupportedError(f"scope: {self.scope!r} is no regular expression: {error}") from None
+            raise UnsupportedError(f"scope: {self.scope!r} is not a regular expression: {error}") from None
 
 
 def _is_number(option: object) -> bool:

@@ -143,7 +143,7 @@ class InnerForms(TensorForms):
             for index in indices_of(op, [name]):
                 bias = present_operand(op, index)
                 if not (bias.is_const and bias.is_plain):
-                    raise ModelError(f"the bias %{bias.name} is not a plain constant")
+                    raise ModelError(f"the bias %{bias.name} is computed, packed, sparse or compressed")
                 product = product_of(op, products)
                 if product is None:
                     raise UnsupportedError(f"%{bias.name} is a bias of {op.code}, which lacks its weights")

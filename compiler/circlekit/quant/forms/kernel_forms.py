@@ -78,7 +78,7 @@ class KernelForms(InnerForms):
         errors = kernel_errors(op, operands, results, self.rule_of(op).attributes, self.given, self.ranges)
         for value, step, error in zip(op.results, steps, errors, strict=False):
             if value.dtype is boolean and error:
-                return f"a comparison of the integers of {op.code} differs from one of the floats"
+                return f"{op.code} of the integers has other results than {op.code} of the floats"
             if step and error > step:
                 return f"its kernel misses the grid of %{value.name} by {error / step:.2g} steps"
         self.tried[op] = operands, results

@@ -212,7 +212,7 @@ class TensorForms:
     def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
         """Return the form of the constant operand ``value`` if ``op`` adds or selects masks, else None.
 
-        The form covers the numbers of the constant that are no masks; masks get the lowest integer.
+        The form covers the numbers of the constant that are not masks; masks get the lowest integer.
         """
         mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
@@ -225,11 +225,11 @@ class TensorForms:
     def constant_form(self, value: Value, scheme: Scheme) -> TensorForm:
         """Return the form that covers the numbers of the constant ``value``.
 
-        Raise ModelError if the constant is packed or sparse, or holds NaN or infinite numbers; raise the
-        errors of ``covering``.
+        Raise ModelError if the constant is packed, sparse or compressed, or holds NaN or infinite numbers;
+        raise the errors of ``covering``.
         """
         if not value.is_plain:
-            raise ModelError(f"the constant %{value.name} is packed or sparse")
+            raise ModelError(f"the constant %{value.name} is packed, sparse or compressed")
         numbers = finite_numbers(value)
         low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
