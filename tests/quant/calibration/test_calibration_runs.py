@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result does not depend on who runs the samples (processes, a cluster, LiteRT), or on interruptions."""
+"""Processes, a cluster and interruptions do not change the result; LiteRT gives the same up to rounding."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
             for ends in (3, (1, 2, 3), (1.0, -1.0), (float("nan"), 1.0), ("0", "1"))
         ),
         ({"scope": "("}, "is not a regular expression"),
-        ({"scope": 5}, "is not a regular expression"),
+        *(({"scope": scope}, "is not a regular expression") for scope in (5, 0, b"x")),
     ],
 )
 def test_refused_options(options: dict[str, Any], sentence: str) -> None:

@@ -36,7 +36,8 @@ class Runner:
     effect.
     A model that computes one step of a sequence per run (``keeps_state``) is always run in this process, and
     ``client`` has no effect: each sample continues from the state that the sample before left.  For any other
-    model, each sample begins with the initial state, so the statistics do not depend on who runs the samples.
+    model, each sample begins with the initial state, so neither ``processes`` nor ``client`` changes the
+    statistics.
     """
 
     engine: str = "circlekit"

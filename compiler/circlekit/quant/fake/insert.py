@@ -83,7 +83,7 @@ class FakeQuantOptions:
             if self.ema_decay is None:
                 raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
         try:
-            re.compile(self.scope or "")
+            re.compile("" if self.scope is None else self.scope).search("")  # TypeError for bytes
         except (re.error, TypeError) as error:
             raise UnsupportedError(f"scope: {self.scope!r} is not a regular expression: {error}") from None
 

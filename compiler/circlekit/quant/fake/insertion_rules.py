@@ -93,7 +93,7 @@ def _is_bias(match: Match) -> bool:
 
 
 def _is_bias_or_activated(match: Match) -> bool:
-    """Return whether the ADD adds a bias, or an activation reads its result (another rule rounds that)."""
+    """Return whether the ADD adds a bias, or an activation operator reads the result of the ADD."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 

@@ -168,7 +168,7 @@ class TensorForms:
           larger of ``distance`` and most - least, so these operands are masks.
         - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
         - The largest number of ``value`` is at most the largest logit plus the largest other number that is
-          no mask, as for sums and selections.
+          not a mask, as for sums and selections.
 
         Example: logits in [-8, 8] plus a constant of 0 and -1e9, with ``distance`` 10.  The constant has a
         mask, because -1e9 is less than -8 - 10 - 16.  The result is -8 + 0 - 10 = -18.
