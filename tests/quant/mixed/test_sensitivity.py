@@ -63,7 +63,7 @@ def test_noises_are_those_of_numpy_with_one_constant_or_tensor_rounded() -> None
 
 
 def test_samples_may_be_infinite() -> None:
-    """The results of layers are then NaN, which does not count; numpy must not warn."""
+    """The results of layers are then NaN.  NaN does not count as noise, and numpy must not warn."""
     model = chain(20.0)
     plan = planned(model)
     (x,) = SAMPLES[0]

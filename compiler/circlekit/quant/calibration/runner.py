@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from circlekit.equivalence.fleet import usable_processors
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.ir.graph import Model
@@ -60,9 +62,9 @@ class Runner:
             return
         engine = make_engine(self.engine, model, selection)
         processes = usable_processors() if self.processes is None else self.processes
-        if not isinstance(processes, int) or processes < 1:
-            raise UnsupportedError(f"expected at least 1 process, got {processes!r}")
-        processes = 1 if is_ordered else processes
+        if not isinstance(processes, int | np.integer) or processes < 1:
+            raise UnsupportedError(f"processes: expected an integer of at least 1, got {processes!r}")
+        processes = 1 if is_ordered else int(processes)
         if self.processes is None or processes == 1:
             start = time.monotonic()
             for job in jobs:

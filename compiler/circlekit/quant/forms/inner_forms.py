@@ -38,7 +38,7 @@ LARGEST_SUM = 2.0**15
 """The largest sum of the magnitudes of the integer weights of one unit.
 
 A unit is one index of the last axis of the results.  It adds up products of these weights with int16 numbers.
-The magnitudes of these numbers are at most 2^15, so that of the sum is at most 2^30, which fits into 32 bits.
+These numbers have magnitudes of at most 2^15.  So the magnitude of the sum is at most 2^30, and fits 32 bits.
 """
 
 

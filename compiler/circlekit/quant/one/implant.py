@@ -137,8 +137,8 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
 def _parameters(scale: Array, zero_point: Array, axis: int, dtype: DType, name: str) -> Quantization:
     """Return the quantization of the tensor ``name`` of ``dtype`` with the arrays of its npy files.
 
-    Raise ShapeError unless both are vectors of the same size, at least 1; ModelError for numbers that are no
-    parameters.
+    Raise ShapeError unless both are vectors of the same size, at least 1; ModelError for a scale or zero
+    point that ``implant`` does not allow.
     """
     if scale.ndim != 1 or scale.shape != zero_point.shape or not scale.size:
         shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"
