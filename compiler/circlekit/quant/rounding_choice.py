@@ -52,7 +52,8 @@ def best_rounding(
 ) -> tuple[Plan, list[str]]:
     """Try each of ALTERNATIVES on a new plan; return the best plan, and sentences for the report.
 
-    The best plan gains most over rounding to nearest by ``paired_gain`` on the outputs of the whole model.
+    The best plan has the largest gain (``paired_gain``) over rounding to nearest, measured at the outputs of
+    the whole model.
 
     ``make_plan``: returns a new plan that no technique has changed.
     ``samples``: at least two, each with arrays in the order of the graph's inputs.  The error is measured on
@@ -82,6 +83,6 @@ def best_rounding(
     notes = [f"layers: {chosen or 'no technique chosen'}; {result}"]
     if sweeps[best] is not sweeps[-1]:
         notes.append(
-            f"{alternatives[best][0]} is kept with {ratios[best]}: it has the least noise per sample"
+            f"{alternatives[best][0]} is kept with {ratios[best]}: its noise has the smallest mean amplitude"
         )
     return sweeps[best].plan, notes

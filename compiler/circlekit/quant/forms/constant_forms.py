@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the forms of weights and biases, and of other constants that are stored in fewer bits.
 
-A given form is a form that a tensor had before planning, such as that of its training.  The read form of an
+A given form is a form that a tensor had before planning, for example in training.  The read form of an
 operand is the form in which the operator reads it.
 """
 

@@ -4,7 +4,7 @@
 Some kernels fail on certain integers or zero points; some round to coarser steps than the form of the result
 has.  The quantization rule of each operator (``QuantizationRule``) says what its kernels need.
 
-A step is the scale of a form.  A given form is a form that a tensor had before planning, such as that of its
+A step is the scale of a form.  A given form is a form that a tensor had before planning, for example in
 training.  The read form of an operand is the form in which the operator reads it; if the tensor is stored in
 another form, a QUANTIZE before the operator converts the integers.
 """
