@@ -51,10 +51,12 @@ class Runner:
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
-        process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise
-        UnsupportedError if the engine is unknown or cannot run ``model``, if ``client`` is not a client, or
-        if no cluster runs the samples and ``processes`` is neither None nor an integer of at least 1.  Raise
-        LimitError if the tensors in LiteRT would take more memory than allowed.
+        process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise LimitError if
+        the tensors in LiteRT would take more memory than allowed.  Raise UnsupportedError in these cases:
+
+        - The engine is unknown or cannot run ``model``.
+        - ``client`` is not a client.
+        - No cluster runs the samples, and ``processes`` is neither None nor an integer of at least 1.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:

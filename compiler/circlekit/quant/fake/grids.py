@@ -140,8 +140,8 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
       constant or has another user, the producer computes means, or the operand's own producer cannot produce
       ``form``.
 
-    The last two cases are no obstacle for a producer that computes no means, and pads (``operands_follow``)
-    or clips by a fused activation: a QUANTIZE can convert its operand first.
+    The last two cases have an exception: a producer that pads (``operands_follow``) or clips by a fused
+    activation, and computes no means.  It can produce ``form``, because a QUANTIZE can convert its operand.
     """
     while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
         if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
