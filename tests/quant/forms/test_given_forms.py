@@ -182,10 +182,10 @@ def test_steps_become_finer_only_if_the_given_form_fits(scheme: str, form: Tenso
     """The numbers from the lowest of the form to the bound 1.5 take less than half of its integers."""
     text = "graph main(%x: f32[4]) -> %y {\n%c = const f32[] [1.5]\n%k = Minimum(%x, %c)\n%y = Neg(%k)\n}"
     made = chooser(text, scheme, {"c": form, "k": form})
-    reader = made.graph.ops[1]
-    made.refined.add(reader)
-    made.refine_operands(reader)
-    finer = made.operand_forms[reader].get(0)
+    user = made.graph.ops[1]
+    made.refined.add(user)
+    made.refine_operands(user)
+    finer = made.operand_forms[user].get(0)
     assert (finer is not None and finer.scale[0] < form.scale[0]) == fits
 
 

@@ -34,13 +34,13 @@ def form(scales: int = 1, zero_point: int = 0) -> Quantization:
         ((u8, form(zero_point=1)), (u8, form()), False),
         ((u8, form()), (u8, replace(form(), scale=np.ones(1, np.float32))), False),
         ((u8, form()), (i8, form()), False),
-        ((u8, form(2)), (u8, form(2)), False),
+        ((u8, form(2)), (u8, form(2)), False),  # several scales
         ((u8, form()), (u8, None), False),
         ((u8, None), (u8, form()), False),
         ((u8, None), (u8, None), False),
     ],
 )
-def test_values_have_the_same_parameters(
+def test_which_values_have_the_same_parameters(
     first: tuple[DType, Quantization | None], second: tuple[DType, Quantization | None], is_same: bool
 ) -> None:
     a, b = (Value("v", dtype, (1, 2), None, parameters) for dtype, parameters in (first, second))

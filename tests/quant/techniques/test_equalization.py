@@ -106,7 +106,7 @@ def test_factors_pass_through_operators(middle: str) -> None:
         "%m = Mul(%s, %s)",
         "%m = Tanh(%s)",
         "%m = Add(%s, %s) {act: RELU_N1_TO_1}",
-        "%k = const f32[4] gaussian(0, 1)\n%a = Add(%s, %k)\n%m = Add(%a, %k)",  # %k has two readers
+        "%k = const f32[4] gaussian(0, 1)\n%a = Add(%s, %k)\n%m = Add(%a, %k)",  # %k has two users
     ],
 )
 def test_tensors_that_cannot_be_scaled_keep_factors_of_1(middle: str) -> None:
