@@ -85,7 +85,7 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails, and the errors of ``_prepare``.
+        Raise ModelError if LiteRT fails, and the errors of ``_prepare`` and of ``Observer``.
         """
         try:
             if self._interpreter is None:

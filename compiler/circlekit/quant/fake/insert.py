@@ -219,7 +219,8 @@ class _Inserter:
         """Insert the chain ``ops``, which rounds ``value``; let the users of ``value`` read its result.
 
         The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
-        users.  If ``value`` is a graph output, the result of the chain takes its place and its name.
+        users.  If ``value`` is an output of the graph but not an input, the result of the chain takes its
+        place and its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:

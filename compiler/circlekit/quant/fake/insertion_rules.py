@@ -61,7 +61,7 @@ BYPASS = "  z = Add(y, o: f32) {act: $act}"
 class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
-    ``name``: the last part of the name of the rounded value.  ``pictures``: texts of alternative pictures.
+    ``name``: the last part of the names of the inserted values.  ``pictures``: texts of alternative pictures.
     ``at``: the name, in the picture, of the value to round.  ``is_weight``: whether that value is the weights
     of a layer.  ``unless``: a function that returns whether to ignore a match.
     """
