@@ -93,8 +93,8 @@ class InnerForms(TensorForms):
     def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorForm:
         """Return an int16 form for the state ``value`` with the smallest scale 2^n that covers its range.
 
-        n is at least ``least``.  Raise UnsupportedError if n would be above ``greatest``, or if the state has
-        no range.
+        n is at least ``least``.  The number 2^(n + 15) itself is clipped by one step.
+        Raise UnsupportedError if n would be above ``greatest``, or if the state has no range.
         """
         low, high = self.range_by_name(value.name)
         magnitude = max(-low, high)
