@@ -24,7 +24,7 @@ def merge(
     A model does not compute an output that is also its input.  An input of another model reads such an output
     only if ``connect`` says so.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
-    model reads.
+    model reads.  A model that passes a value on, as an output of the same name, does not count as reading it.
     The operators of a model come after those of the models from which it reads.  Values that are neither
     inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
     The result has the format of the first of ``models``.
@@ -111,7 +111,7 @@ class _Merger:
     ``interface``: the names of all inputs and outputs; all other values get other names.
     ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs that were connected so far.
     ``given``: the outputs of the models that were added so far, by name.  ``read``: the names of the outputs
-    in ``given`` that an input reads.  ``passed``: the names of the outputs in ``given`` that are inputs of
+    in ``given`` that an input reads and its model does not pass on.  ``passed``: the names of the outputs in ``given`` that are inputs of
     their models.
     ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
