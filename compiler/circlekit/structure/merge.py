@@ -111,8 +111,8 @@ class _Merger:
     ``interface``: the names of all inputs and outputs; all other values get other names.
     ``links``: the argument ``connect`` of ``merge``.  ``linked``: the inputs that were connected so far.
     ``given``: the outputs of the models that were added so far, by name.  ``read``: the names of the outputs
-    in ``given`` that an input reads and its model does not pass on.  ``passed``: the names of the outputs in ``given`` that are inputs of
-    their models.
+    in ``given`` that an input reads and its model does not pass on.  ``passed``: the names of the outputs in
+    ``given`` that are inputs of their models.
     ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 
