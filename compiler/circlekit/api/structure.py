@@ -98,12 +98,12 @@ def merge(
     """Return one model that computes what ``models`` compute one after the other.
 
     ``connect``: {name of an input: name of the output that it reads, which is an output of another model}.
-    Any other input reads the output of another model that has the same name.  If there is no such output, the
-    input becomes an input of the result; models that have an input of this name share it.
+    Any other input reads the output of the same name that another model computes.  If there is no such
+    output, the input becomes an input of the result; models that have an input of this name share it.
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.  A model that passes a value on, as an output of the same name, does not count as reading it.
-    Raise ModelError if there are no models, if two models compute outputs of the same name, for unknown
-    names, and for models that form a cycle.  Raise ShapeError if an input has another type than the output
+    Raise ModelError if there are no models, if two models compute outputs of the same name, if ``connect``
+    joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise ShapeError if an input has another type than the output
     that it reads, or if inputs that are shared have different types.
     """
     if not isinstance(models, Iterable):
