@@ -57,10 +57,11 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
     The inputs of the new model are the values that the chosen operators read but do not produce, except
-    constants and variables.  Its outputs are the results of chosen operators that other operators read, or
-    that are outputs of ``model``; if there are none, the results that no operator reads.
-    Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
-    operators share state with others.
+    constants, and variables that are no input of the graph.  Its outputs are the results of chosen operators
+    that other operators read, or that are outputs of ``model``; if there are none, the results that no
+    operator reads.
+    Raise ModelError for an unknown index or name, or if no operator is chosen.  Raise UnsupportedError if the
+    chosen operators share a variable with others, or if an input or output would be a handle of a resource.
     """
     check_model(model)
     return selection.select(model, ids, names)
@@ -72,8 +73,9 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     ``inputs``: names of inputs or results of the graph, or one name.  If the outputs also depend on other
     inputs of the graph, these become inputs after the named ones.
     ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.
-    Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs;
-    UnsupportedError if the operators share state with others.
+    Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs from
+    the other inputs.  Raise UnsupportedError if the operators share a variable with others, or if an input or
+    output would be a handle of a resource.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)
@@ -85,8 +87,12 @@ def resize(model: Model, shapes: Shapes) -> Model:
     ``shapes``: a list with a shape for each input, or a dict by name with shapes for some inputs; -1 or None
     stands for an unknown dimension.  The shapes of all results are inferred.  A constant that states a shape,
     such as the operand of a RESHAPE, changes, too.
-    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError for a wrong dimension, and,
-    with the place, if the operands of an operator do not fit any more.
+    Raise ModelError for a wrong number of shapes or an unknown name.  Raise ShapeError
+
+    - for a wrong dimension, or too many dimensions
+    - if the quantization of an input or result does not fit its new shape
+    - if operators that call the same graph would give it different shapes
+    - with the place, if the operands of an operator do not fit any more
     """
     check_model(model)
     return resizing.resize(model, shapes)
@@ -103,8 +109,9 @@ def merge(
     ``outputs``: the names of the outputs of the result, or one name; by default all outputs that no other
     model reads.  A model that passes a value on, as an output of the same name, does not count as reading it.
     Raise ModelError if there are no models, if two models compute outputs of the same name, if ``connect``
-    joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise ShapeError if an input has another type than the output
-    that it reads, or if inputs that are shared have different types.
+    joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise
+    ShapeError if an input has another type than the output that it reads, or if inputs that are shared have
+    different types.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
