@@ -31,7 +31,8 @@ def explain(
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
     Raise RewriteError for an unknown pass, a pipeline or a wrong setting; UnsupportedError for an unknown
     format or target; FileError or FormatError for a wrong file in a setting; ModelError if a pass fails on a
-    model that breaks a structural or shape rule.
+    model that breaks a structural or shape rule.  If a pass raises a CirclekitError, this error is raised;
+    with ``all``, it is a remark in the explanation of the pass.
     """
     check_model(model)
     format = format or model.format
@@ -55,7 +56,8 @@ def explain_op(
     a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
     If the model has no such operator, return [] for a code or class that circlekit declares, and raise
-    ModelError for any other word.  The other errors are those of ``explain``.
+    ModelError for any other word.  The other errors are those of ``explain``, but a pass that raises a
+    CirclekitError is left out.
     """
     check_model(model)
     format = format or model.format

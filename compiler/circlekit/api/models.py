@@ -41,7 +41,7 @@ def load(source: ModelFile) -> Model:
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
     Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
-    Raise:
+    Issue a FormatWarning for each part of a file that is lost.  Raise:
 
     - FileError if the file, or a file that a recipe names, cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
@@ -122,7 +122,8 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     - UnsupportedError for something that the format lacks, such as an operator that cannot be replaced, and
       for an unknown ``format``
     - ModelError for something that no file can hold, such as metadata that are not bytes
-    - FileError if the file cannot be written, and for an unknown extension if ``format`` is None
+    - FileError if the file cannot be written, if the file from which ``model`` was loaded has changed since,
+      and for an unknown extension if ``format`` is None
     """
     check_model(model)
     if not isinstance(path, str | os.PathLike):
@@ -143,9 +144,10 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
     have any size.  Raise:
 
     - ModelError if ``inputs`` is neither a list nor a dict, if an operator reads a value that a later one
-      produces, or if an operand has elements that the operator does not take, such as an index out of range
-    - ShapeError if the number, names, dtypes or shapes of the arrays differ from those of the graph, or if an
-      operator computes a result of another type than the graph declares
+      produces, or if a kernel rejects its operands, for example because an index is out of range
+    - ShapeError, which is a ModelError, if the number, names, dtypes or shapes of the arrays differ from those
+      of the graph, if the shape rule of an operator rejects its operands, or if an operator computes a result
+      of another type than the graph declares
     - UnsupportedError if an operator has no kernel for its operands
     - LimitError if the run exceeds a limit of memory or of graph calls
     """
@@ -169,7 +171,9 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
     For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
     and further where large terms of an output cancel.
-    If one model is float and the other is its quantized form, values are compared as real numbers.
+    If one model is float and the other is its quantized form, values are compared as real numbers; of the
+    seeded inputs, only the normal ones are then used.  Without ``inputs``, other graphs that signatures name
+    are compared, too.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and those of ``records_of`` if ``inputs`` is a path.
     """

@@ -81,11 +81,13 @@ def calibrate(
     - two different inputs or outputs have the same name
     - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
     - a process that runs samples crashes, or LiteRT fails
-    - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments
+    - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments,
+      or the model keeps state between runs
 
-    Raise ShapeError if a sample does not fit the inputs; UnsupportedError for a wrong engine or number of
-    processes, or if the engine cannot run the model; FileError if a file cannot be read or ``state`` cannot
-    be written; FormatError if a file has wrong contents.
+    Raise ShapeError if a sample does not fit the inputs, or if the number of channels of a tensor changes;
+    UnsupportedError for a wrong engine or number of processes, or if the engine cannot run the model;
+    FileError if a file cannot be read or ``state`` cannot be written; FormatError if a file has wrong
+    contents; and the errors of ``run``.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
