@@ -145,9 +145,9 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 
     - ModelError if ``inputs`` is neither a list nor a dict, if an operator reads a value that a later one
       produces, or if a kernel rejects its operands, for example because an index is out of range
-    - ShapeError, which is a ModelError, if the number, names, dtypes or shapes of the arrays differ from those
-      of the graph, if the shape rule of an operator rejects its operands, or if an operator computes a result
-      of another type than the graph declares
+    - ShapeError, which is a ModelError, if the number, names, dtypes or shapes of the arrays differ from
+      those of the graph, if the shape rule of an operator rejects its operands, or if an operator computes a
+      result of another type than the graph declares
     - UnsupportedError if an operator has no kernel for its operands
     - LimitError if the run exceeds a limit of memory or of graph calls
     """
