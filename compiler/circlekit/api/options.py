@@ -64,7 +64,7 @@ def checked_options(options: Options) -> Options:
     - UnsupportedError for an unknown target
     - FileError if ``record`` cannot be used as a folder or ``bisect`` as a file, or if a file of records
       cannot be read
-    - FormatError if a file of records is not HDF5, or has another layout
+    - FormatError if a file of records is not HDF5, or has another layout; LimitError if it is too large
     - ModelError if ``options`` has another type, or a name in it is not a string
     """
     if not isinstance(options, Options):
@@ -95,7 +95,7 @@ def with_records(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked ``settings`` with records in place of HDF5 files.
 
     Raise FileError for a file that cannot be read, FormatError for one that is not HDF5 or has another
-    layout.
+    layout, LimitError for one that is too large.
     """
     found = dict(settings)
     options = all_options() if found else {}
