@@ -79,7 +79,7 @@ def _add_flags(parser: Parser) -> None:
     parser.add_switch(
         "--bisect",
         help="verify; if outputs differ, name the rewrite that is wrong, and write the smallest model that"
-        " shows it to OUTPUT.bisect.ck",
+        " shows it to OUTPUT.bisect.ck (model.bisect.ck if OUTPUT is -)",
     )
     parser.add_argument(
         "--record", type=output_path, metavar="DIR", help="verify, and keep the compared values as HDF5 files"

@@ -144,6 +144,9 @@ def test_files_of_one_s_commands_cannot_go_to_the_standard_output(net: Path) -> 
             "expected numbers and ranges such as 1-3,5, got '1-x'",
         ),
         ("resize net.circle -o out.circle --shapes x", "Invalid shape format: x"),
+        ("resize net.circle -o out.circle --input x=[1] --input x=[2]", "got an input twice"),
+        ("merge net.circle net.ck -o out.circle --connect y=x --connect z=x", "got an input twice"),
+        ("partition net.circle --opcode ABS=a --opcode ABS=b --default b -o out", "got a name twice"),
         ("resize net.circle -o out.circle --input x", "expected NAME=SHAPE, got 'x'"),
         ("resize net.circle -o out.circle --input x=[1],[2]", "expected NAME=SHAPE, got 'x=[1],[2]'"),
         (

@@ -117,10 +117,12 @@ def _table(arguments: argparse.Namespace) -> PartTable:
         return table
     if arguments.default is None:
         arguments.refuse(f"--{given[0]} needs --default")
-    # {name: backend}; a word without "=" gives the empty name
-    pairs = dict(word.rpartition("=")[::2] for word in getattr(arguments, given[0]))
+    words = getattr(arguments, given[0])
+    pairs = dict(word.rpartition("=")[::2] for word in words)  # a word without "=" gives the empty name
     if not all(pairs) or not all(pairs.values()):
         arguments.refuse(f"--{given[0]}: expected NAME=BACKEND")
+    if len(pairs) < len(words):
+        arguments.refuse(f"--{given[0]}: expected one backend for each name, got a name twice")
     backends = list(dict.fromkeys([arguments.default, *pairs.values()]))
     # the field ``opcodes`` or ``opnames`` gets the pairs; ``comply`` says which of the two counts
     return PartTable(backends, arguments.default, **{f"{given[0]}s": pairs}, comply=given[0])

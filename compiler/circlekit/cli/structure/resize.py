@@ -105,6 +105,8 @@ def _resize(arguments: argparse.Namespace) -> int:
     given = [arguments.shapes is not None, bool(arguments.input), arguments.batch is not None]
     if sum(given) != 1:
         arguments.refuse("expected one of --shapes, --input and --batch")
+    if len(dict(arguments.input)) < len(arguments.input):
+        arguments.refuse("--input: expected one shape for each input, got an input twice")
     check_output_path(arguments.output)
     model = load(arguments.model)
     resized = resize(model, _shapes(arguments, model))

@@ -140,9 +140,12 @@ def _merge(arguments: argparse.Namespace) -> int:
     pairs = [word.rpartition("=")[::2] for word in arguments.connect]
     if not all(all(pair) for pair in pairs):
         arguments.refuse("--connect: expected OUTPUT=INPUT")
+    links = {input: output for output, input in pairs}
+    if len(links) < len(pairs):
+        arguments.refuse("--connect: expected one output for each input, got an input twice")
     check_output_path(arguments.output)
     models = [load(path) for path in arguments.models]
-    merged = merge(models, {input: output for output, input in pairs}, comma_separated(arguments.outputs))
+    merged = merge(models, links, comma_separated(arguments.outputs))
     check_structure(merged, arguments.output)  # several models were read, so an error names the new one
     save(merged, arguments.output)
     print(f"{arguments.output}: {_summary(merged)}")
