@@ -163,7 +163,7 @@ class _Damaged(Exception):
 
 @contextmanager
 def _damage(*kinds: type[Exception]) -> Iterator[None]:
-    """Return a context that turns exceptions of ``kinds`` into _Damaged: with their message on one line."""
+    """Return a context that turns exceptions of ``kinds`` into _Damaged, with their message on one line."""
     try:
         yield
     except kinds as error:
