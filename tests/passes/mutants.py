@@ -184,7 +184,7 @@ def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] |
 
     def change(model: Model) -> None:
         for graph_input in model.main.inputs:
-            if graph_input.shape and 0 not in graph_input.shape:  # any sizes fit a tensor without elements
+            if graph_input.shape and 0 not in graph_input.shape:  # shapes with a 0 stay
                 graph_input.shape = forget(graph_input.shape)
         _infer(model)
 

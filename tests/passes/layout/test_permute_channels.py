@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of channels that a layer absorbs: the rest of the map, on ordered channels, gives the same elements.
+"""Orders of channels that a layer can absorb.
 
-The expected elements are computed by numpy.  See permute_channels.py for orders and digits.
+The map that is left, applied to the channels in the new order, gives the same elements as the whole map.  The
+expected elements are computed by numpy.  See permute_channels.py for orders and digits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small variants of well-known networks, as exporters from PyTorch write them.
 
-Each function returns a model with random weights of a seed.  The methods of ``Net`` append layers: ``cbr`` is
+Each function returns a model with random weights, which follow from ``seed``.  The methods of ``Net`` append layers: ``cbr`` is
 a convolution, a batch norm and a ReLU; ``upconv`` is a transposed convolution.
 """
 
