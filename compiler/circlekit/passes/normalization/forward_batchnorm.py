@@ -196,15 +196,15 @@ class _Offset(_Product):
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
         """A linear operator before ``a`` can absorb the offset, and ``b`` is not constant."""
         if b.is_const:
-            return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
+            return f"%{b.name}: is constant, expected a sum of two computed values"
         return producer_refusal(a, is_offset=True)
 
 
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  For an
-    offset, one of the two is enough.
+    c may also be a single number.  A factor moves only if both a and b come from linear operators, as at the
+    end of a residual block.  For an offset, one of the two is enough.
     """
 
     name = "forward_batchnorm_over_add"
@@ -245,7 +245,9 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: expected f32, got {y.dtype.short}"
     if y.use_count > 1 or graph.is_output(y):
         return f"%{y.name}: has other users, or is an output of the graph"
-    if y.shape is None or normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
+    if y.shape is None:
+        return f"%{y.name}: has an unknown rank"
+    if normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
         return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
     if op.output.shape != y.shape:  # ``constant`` has a higher rank
         shapes = f"{format_shape(op.output.shape)}, the rewrite gives {format_shape(y.shape)}"

@@ -237,9 +237,10 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
-    the same shape.  Constant operands must have a form for this shape with no more elements.  The results of
-    f and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
-    Reshape must become unnecessary.
+    the same shape, a static one if there are several.  Constant operands must have a form for this shape with
+    no more elements.  The results of f and g must not be outputs of the graph, and only the rewritten
+    operators may use them.  At least one Reshape must become unnecessary.  Nothing may be quantized per
+    channel.
     """
 
     name = "remove_reshape_around_unaryop"

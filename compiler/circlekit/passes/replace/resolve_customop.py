@@ -33,7 +33,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the same shape.
+    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the shape of z.
 
     For example, add_v2(broadcast_to(x, shape), y)  ==  add(x, y).
     """

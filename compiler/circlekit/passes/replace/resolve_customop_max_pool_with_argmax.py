@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replace the custom operator MaxPoolWithArgmax by MAX_POOL_2D and operators that compute the positions.
 
-The second result of MaxPoolWithArgmax is the position of each maximum: its flat index in the image.
+The second result of MaxPoolWithArgmax is the position of each maximum: its flat index in the image, or in the
+whole batch with the option ``include_batch_in_index``.
 """
 
 from __future__ import annotations
