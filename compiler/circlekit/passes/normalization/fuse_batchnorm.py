@@ -83,8 +83,9 @@ class _DifferenceFromConstant(_Normalized):
 class NormalizeBatchNorm(Rules):
     """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), if y comes from a layer.
 
-    c is a constant.  A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean
-    and variance.  Later passes fold only sums and products into a layer, one after the other.
+    c is a constant of one number, or one per channel.  A batch norm is
+    (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and variance.  Later passes fold
+    only sums and products into a layer, one after the other.
     """
 
     name = "normalize_batchnorm"
