@@ -158,7 +158,7 @@ def test_the_smaller_side_of_a_pad_is_transposed() -> None:
 
 
 def test_at_equal_cost_the_later_transpose_is_taken() -> None:
-    """Users of a convolution can then be fused into it."""
+    """So the users of a convolution stay next to it, and can be fused into it."""
     text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %t = Transpose(%n, {NCHW})

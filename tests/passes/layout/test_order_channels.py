@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of contiguous channels, the operators that cut them out, and what these cost."""
+"""Parts of contiguous channels, the operators that cut them out, and the costs of these operators."""
 
 from __future__ import annotations
 

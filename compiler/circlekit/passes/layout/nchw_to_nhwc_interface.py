@@ -21,8 +21,8 @@ class InterfacePass(Pass):
 
     ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
     run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
-    model already transposes such a value to NHWC, its Transpose and the new one cancel each other, unless one
-    of them rescales, or an input would then be an output.
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.  Both stay
+    if one of them rescales, or if an input would become an output.
     """
 
     changes_interface = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower TRANSPOSE_CONV for runtimes without its bias, or without the operator."""
+"""Lower TRANSPOSE_CONV for runtimes that lack its bias, or the whole operator."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether the numbers of ``c`` may be along any axis, not only the last, where a Transpose
-    stands between the linear operator and ``y``.
+    ``any_axis``: if a Transpose stands between the linear operator and ``y``, whether the numbers of ``c``
+    may be along any axis.  Otherwise they must be along the last axis.
     """
 
     is_offset: ClassVar[bool] = True

@@ -77,7 +77,10 @@ class FuseRmsNorm(Rules):
 
 
 class FuseMulWithRmsNorm(Rewrite):
-    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w), if w has one constant per channel (circle only)."""
+    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w), for a constant w (circle only).
+
+    w must have one number for each channel.
+    """
 
     name = "fuse_mul_with_rmsnorm"
     formats = frozenset({"circle"})

@@ -91,9 +91,9 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the operand of an elementwise ``op`` whose other operands are constants of one element.
+    """Return an operand if ``op`` is elementwise and all its other operands are constants of one element.
 
-    Return None for any other ``op``.
+    Else return None.  The returned operand is not constant.
     """
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]

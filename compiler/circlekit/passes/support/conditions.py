@@ -54,7 +54,7 @@ def determined_shape(value: Value) -> str | None:
 
 
 def same_quantization(*values: Value) -> str | None:
-    """Refuse unless all values have the same quantization parameters, or none of them has any."""
+    """Refuse if the quantization of a value differs from that of the first one; None equals None."""
     first = values[0]
     for value in values[1:]:
         if value.quantization != first.quantization:
