@@ -48,8 +48,10 @@ an offset stays after a Pad, because it is also added to the zeros of the paddin
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    ``p``, ``q``, ``r``: the further operands of ``move``, if any.  Channels are the indices of the last axis
-    of ``x``.  ``d``: the numbers of ``c``, as a vector of one number, or of one for each channel.
+    ``move``: an operator that moves, interpolates or averages elements, such as Reshape, Slice, Pad or Mean.
+    An offset does not move before a Pad.  ``p``, ``q``, ``r``: the further operands of ``move``, if any.
+    Channels are the indices of the last axis of ``x``.  ``d``: the numbers of ``c``, as a vector of one
+    number, or of one for each channel.
     """
 
     name = "forward_batchnorm"

@@ -187,8 +187,8 @@ class IntoConvAfterMean(IntoConvAfter):
 class FusePreActivationBatchNorm(Rules):
     """Fold factors and offsets before a RELU into a convolution before or after it.
 
-    A convolution before the RELU absorbs both.  A convolution after the RELU absorbs only the factors; the
-    offsets, divided by the factors, stay.
+    A convolution before the RELU absorbs both.  A convolution after the RELU absorbs only the factors, which
+    must be positive; the offsets, divided by the factors, stay.
     """
 
     name = "fuse_preactivation_batchnorm"

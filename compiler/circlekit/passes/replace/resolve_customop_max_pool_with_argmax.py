@@ -125,9 +125,9 @@ class _PositionBuilder(Inserter):
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions.
 
-    x must be f32 of known shape, with at most 2^24 elements.  The positions are right if x is finite and
-    above the lowest float32, which is the padding value.  The pass has no picture, because the number of new
-    operators depends on the number of channels.
+    x must be f32 of known shape, with at most 2^24 elements and 4096 channels.  A window must have at most
+    4096 elements.  The positions are right if x is finite and above the lowest float32, which is the padding
+    value.  The pass has no picture, because the number of new operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"

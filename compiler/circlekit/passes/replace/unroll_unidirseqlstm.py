@@ -149,7 +149,7 @@ class UnrollUnidirSeqLstm(GraphPass):
     run to the next until a reset, so only the first run after a reset gives the same result.
 
     Peepholes, projection, layer normalization, clipping and diagonal weights are supported.  The input must
-    be f32, the weights and biases f32 constants, and the length at most MAX_STEPS.
+    be f32, the weights and biases f32 constants, and the length at most 4096.
     """
 
     name = "unroll_unidirseqlstm"
