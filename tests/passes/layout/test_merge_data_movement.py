@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movement: what is written in their place, and orders of channels that weights take."""
+"""Chains of data movement: what is written in their place, and orders of channels that weights absorb."""
 
 from __future__ import annotations
 
