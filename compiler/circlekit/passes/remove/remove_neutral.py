@@ -137,7 +137,10 @@ class CastAndBack(Rewrite):
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Return whether ``wide`` represents every number of ``narrow`` exactly."""
+    """Return whether ``wide`` represents every number of ``narrow`` exactly.
+
+    Return False unless both are bools, integers or floats that numpy has; numpy has no bf16.
+    """
     a, b = wide.numpy, narrow.numpy
     if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):  # bool, integers, floats
         return False

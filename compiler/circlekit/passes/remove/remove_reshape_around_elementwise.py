@@ -21,7 +21,7 @@ from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_BROADCAST_RANK = 4
-"""Highest rank for which runtimes have broadcasting kernels; no constant is extended to a higher rank."""
+"""Highest rank for which all runtimes have broadcasting kernels; no constant is extended beyond it."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
 """Largest number of elements to which a constant is broadcast to compute the constant for another shape."""

@@ -19,10 +19,10 @@ def is_determined(shape: Shape | None) -> bool:
 
 
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
-    """Return whether two tensors with the same number of elements must have the same shape.
+    """Return whether two tensors with the same number of elements surely have the same shape.
 
     ``a`` and ``b``: their declared shapes.  At one axis at most, the dimension may be unknown in ``a``, in
-    ``b`` or in both: the number of elements determines it, unless another dimension is 0.
+    ``b`` or in both: the number of elements determines it.  Shapes with a 0 must be known and equal.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
