@@ -85,7 +85,10 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape."""
+    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape.
+
+    An infinite x stays infinite.  The removed operator would clamp it to the largest finite number.
+    """
 
     number: ClassVar[int]  # what the constant must be
 
