@@ -78,7 +78,7 @@ def test_unknown_names_are_refused() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={kind: "float"}, auto=False)
 
 
-def test_a_text_is_one_pattern_or_one_technique() -> None:
+def test_only_and_without_may_be_a_single_text() -> None:
     model = circlekit.parse(LAYER)
     report = circlekit.quantize(model, "int8", samples(), only="y", without="ranges", auto=False)
     assert report.schemes == {"int8": 1}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of every recipe, quantized: close to the float operator, and the same again by its plan."""
+"""Every operator's recipe, quantized: the results are close to the float results; its plan repeats it."""
 
 from __future__ import annotations
 

@@ -200,10 +200,8 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     """
     numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
-        shape = format_shape(weights.shape)
-        raise UnsupportedError(
-            f"%{weights.name}: expected rows of a multiple of {scheme.block} elements, got {shape}"
-        )
+        expected = f"rank 2 with rows of a multiple of {scheme.block} elements"
+        raise UnsupportedError(f"%{weights.name}: expected {expected}, got {format_shape(weights.shape)}")
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
     reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"

@@ -60,7 +60,7 @@ _PLACE = re.compile(r"^(?:.*?:\d+:\d+|\S+\.(?:ck|recipe|rule|lst|tsv)): ")
 class Result:
     """The result of one test.
 
-    ``name``: the name of the case.  ``passes``: the names of the passes that were run.
+    ``name``: the name of the case.  ``passes``: the names of its passes and pipelines.
     ``failures``: a text for each failure; empty if the test passed.
     ``notes``: what was not compared, and why.
     ``before``, ``after``: the number of operators before and after the passes; None: the test ended earlier.

@@ -82,8 +82,7 @@ def _probe(before: Shape, after: Shape) -> Shape:
 
 
 def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; the commas between shapes may be missing.
-
+    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; commas before a shape do not matter.
     Raise ShapeError, in ONE's words, for any other text.
     """
     rest = text.strip()
