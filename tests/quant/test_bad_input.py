@@ -190,7 +190,7 @@ def test_files_without_records_say_so(tmp_path: Path) -> None:
     with pytest.raises(ShapeError, match="expected at least one record, got none"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "zero.npz")
     np.savez(tmp_path / "empty.npz")
-    with pytest.raises(ShapeError, match=r"empty\.npz.*(no|missing|0 arrays)"):
+    with pytest.raises(ShapeError, match=r"empty\.npz: expected arrays for the inputs .* got none"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "empty.npz")
 
 

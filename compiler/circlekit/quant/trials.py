@@ -82,7 +82,7 @@ class Trials:
 
     ``model``: the float model.  ``plan_of``: makes plans.  ``activations``: the dtype of activations; None:
     they stay float.  ``estimator``: the default range estimator.
-    ``samples``: all samples, for calibration.  ``tried``: the first of them, on which trials are run.
+    ``samples``: all samples, for calibration.  ``tried``: the first samples; trials are run on these.
     ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
     The private fields keep results; their keys are strengths, or (settings, quarter).
     """

@@ -78,13 +78,13 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the biases that ``op`` has, which its rule names (``bias``, ``biases``)."""
+    """Return the indices of the present operands of ``op`` that its rule calls ``bias`` or ``biases``."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 
 
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
-    """Return the first of ``products`` all of whose factors ``op`` has; None if there is none.
+    """Return the first of ``products`` for which ``op`` has all factors; None if there is none.
 
     ``products``: the possible scales of a bias, each a product of scales (``QuantizationRule.biases``).  A
     factor is the name of an operand or of an inner tensor, such as the sums of a gate of an LSTM.

@@ -279,10 +279,11 @@ class _Test:
         """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
-        There is only a note if LiteRT lacks an operator or leaves results undefined.  If LiteRT fails for
-        another reason, the error is raised in two cases: ONE's interpreter cannot run ``model`` either, or
-        ``model`` is a TFLite model after the passes, and LiteRT ran the model before them.  Else there is
-        only a note.
+        There is only a note if LiteRT lacks an operator or leaves results undefined.  An error of LiteRT for
+        another reason is raised in two cases, else it is a note, too:
+
+        - ONE's interpreter cannot run ``model`` either.
+        - ``model`` is a TFLite model after the passes, and LiteRT ran the model before the passes.
         """
         if not self.runs:
             return

@@ -80,7 +80,7 @@ class Rewrite(GraphPass):
     ``shared``: interior results that may have users outside the match, or be outputs of the graph; their
     producers then stay.
     ``spread``: interior results that may have users outside the match if each of these users is the root of
-    another match that may be rewritten; unlike ``shared`` ones, they may not be outputs of the graph.
+    another match that may be rewritten.  They must not be outputs of the graph.
     ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """

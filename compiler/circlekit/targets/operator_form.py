@@ -4,8 +4,10 @@
 A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
 operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
 are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization without scales, ``qb`` for a
-scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors: of
-all kernels, only QUANTIZE (from or to int32) and DEQUANTIZE (of int32) read such a scale.
+scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors,
+because no kernel is chosen by such a scale.  QUANTIZE and DEQUANTIZE compute with the scale of an int32
+tensor, and some layers of LiteRT refuse a bias whose scale is not the scale of the data times that of the
+weights.
 """
 
 from __future__ import annotations
