@@ -193,8 +193,8 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
 def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     """Return the form of ``weights`` [units, depth] in which each block of a row has its own scale.
 
-    A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, and LiteRT's
-    delegate converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
+    A block is ``scheme.block`` neighboring weights.  The scales are numbers that float16 (in the file) and
+    bfloat16 (in LiteRT's delegate) both hold exactly.
     Raise UnsupportedError if ``weights`` do not have rank 2 with rows of whole blocks; ModelError for NaN and
     infinite numbers, and if a scale would be too small or too large.
     """

@@ -115,8 +115,8 @@ class TargetRules:
     ``snapshot``: the state of the model before the current run of a pass, to undo the run.
     ``run_bytes``: the fixed cost of copying one run of contiguous elements: the number of bytes that could be
     copied in the same time.
-    ``written``: a function from an operator to the operators in the written file.  These are the operator
-    itself or, if the runtime lacks it, those by which legalization replaces it.
+    ``written``: a function from an operator to the operators in the written file: the operator itself or, if
+    the runtime lacks the operator, the operators by which legalization replaces it.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -262,7 +262,7 @@ PASSES: dict[str, type[Pass]] = {}
 
 
 class Pass(ABC):
-    """A named change of a model that keeps its values and its interface, as docs/design.md says.
+    """A named change of a model that keeps the model's values and interface, as docs/design.md says.
 
     Defining a subclass with a ``name`` registers it in PASSES.
 

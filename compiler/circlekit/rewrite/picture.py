@@ -287,7 +287,7 @@ class _Reader:
     def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
         """Return the value of one choice: an enum member, a literal, or a Symbol for a name of a value.
 
-        ``spec``: the attribute; if it is an enum, its default says which.
+        ``spec``: the attribute; if its value is a member of an enum, so is its default.
         """
         if isinstance(choice, Symbol):
             if choice in self.variables:

@@ -96,8 +96,8 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     a partition) or by the runtime itself.  The runtime goes through the operators that are in no part yet:
 
     - The first operator whose operands are all computed begins the next part.
-    - A further operator joins this part if its operands are computed in this part or before it, and if it is
-      like the first one: the delegate runs both or neither.
+    - A further operator joins this part under two conditions: its operands are computed in this part or
+      before it, and the delegate runs both this operator and the first one, or neither of them.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)
