@@ -150,7 +150,10 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
 
 
 def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
-    """Return by how many bytes a file shrinks if the float32 constant ``value`` is stored in ``form``."""
+    """Return about how many bytes a file saves if the float32 constant ``value`` is stored in ``form``.
+
+    The number is negative if the file grows.
+    """
     scale_bytes = 2 if form.block else BYTES_OF_SCALE  # the scale of a block is float16, without zero point
     overhead = scale_bytes * len(form.scale)
     overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0

@@ -177,9 +177,9 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text; do nothing without a budget.
+        """Count a rewrite that started at ``op``; do nothing without a budget.
 
-        Without a budget, ``op`` may be None.
+        ``op``: an operator, its text, or None if neither is at hand.
         """
         if self.budget is not None:
             self.budget.made += 1
