@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator's recipe, quantized: the results are close to the float results; its plan repeats it."""
+"""Every operator's recipe, quantized: results close to the float results; the plan gives the same file."""
 
 from __future__ import annotations
 

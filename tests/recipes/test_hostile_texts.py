@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile recipes (``.ck``, ``test.recipe``) and pipeline files raise a CirclekitError.
 
-Recipes do so in little time and memory.
+For recipes, this takes little time and memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch exports, optimized for XNNPACK: LiteRT's delegate takes no smaller share of the operators."""
+"""PyTorch exports, optimized for XNNPACK: the delegate takes no smaller share of operators than before."""
 
 from __future__ import annotations
 

@@ -279,8 +279,8 @@ class _Test:
         """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
-        There is only a note if LiteRT lacks an operator or leaves results undefined.  An error of LiteRT for
-        another reason is raised in two cases, else it is a note, too:
+        There is only a note if LiteRT lacks an operator or leaves results undefined.  Another error of LiteRT
+        is raised in these two cases, and is a note otherwise:
 
         - ONE's interpreter cannot run ``model`` either.
         - ``model`` is a TFLite model after the passes, and LiteRT ran the model before the passes.

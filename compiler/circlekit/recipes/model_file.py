@@ -87,7 +87,7 @@ class ModelFile:
         return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
 
     def op_versions(self) -> dict[str, int]:
-        """Return {operator name: its highest version}, in alphabetical order; 0 for a wrong index."""
+        """Return {operator name: its highest version}, sorted by name; ``(invalid: INDEX)`` has version 0."""
         versions: dict[str, int] = {}
         codes = self.tree.get("operator_codes", [])
         for graph in self.graphs:

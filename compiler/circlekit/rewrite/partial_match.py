@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operators that fit a part of a picture, for ``--explain``, and say what differs next to them."""
+"""Find operators that fit a part of a picture, for ``--explain``, and say why the rest does not match."""
 
 from __future__ import annotations
 

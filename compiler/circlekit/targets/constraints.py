@@ -37,10 +37,10 @@ In this list, "a -> b" is an object that gives b for each name a.
     source          where the constraints come from; this is not a constraint
 
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
-satisfies the constraint.  ``elements``, ``row_multiple`` and ``same_shape`` examine no shape with an unknown
-dimension.  There are three exceptions.  ``known`` demands known shapes.  ``consecutive`` demands that several
-axes are constant.  For ``broadcast_rank``, an unknown shape, or a shape with an unknown dimension, differs
-from a known shape.
+satisfies the constraint.  There are three exceptions.  ``known`` demands known shapes.  ``consecutive``
+demands that several axes are constant.  For ``broadcast_rank``, an unknown shape, or a shape with an unknown
+dimension, differs from a known shape.  A single unknown dimension is enough to satisfy ``elements``,
+``row_multiple`` and ``same_shape``.
 """
 
 from __future__ import annotations
