@@ -47,8 +47,12 @@ def test_the_limits_of_integers() -> None:
         for beyond in (low - 1, high + 1):
             with pytest.raises(ModelError, match=f"numbers from {low} to {high}, got {beyond}"):
                 fill("explicit", [str(beyond)], dtype, 1)
-    with pytest.raises(ModelError, match="expected an integer"):
-        fill("explicit", ["4e19"], DType.UINT64, 1)
+    for text in ("4e19", "1e999", "9" * 40):
+        with pytest.raises(ModelError, match=f"UINT64: expected numbers from 0 to {2**64 - 1}, got {text}"):
+            fill("explicit", [text], DType.UINT64, 1)
+    for text in ("inf", "-Infinity", "nan"):
+        with pytest.raises(ModelError, match=f"expected an integer, got '{text}'"):
+            fill("explicit", [text], DType.UINT64, 1)
     with pytest.raises(ModelError, match="numbers from 0 to"):
         fill("explicit", [str(2**64) + ".0"], DType.UINT64, 1)
 

@@ -37,6 +37,7 @@ def test_unchanged_recipe_is_accepted() -> None:
         ("FLOAT32 shape { dim: 2 dim: 3 } }\nop", "99 shape { } }\nop", "has no value with number 99"),
         ('"Add"', '"Ad"', '5:19: no operator is named Ad; did you mean Add?'),
         ('"Add"', '"Conv2d"', "did you mean Conv2D?"),
+        ('"Add"', '""', "5:19: no operator is named ''"),
         ("add_options", "mul_option", "5:59: Operation has no field mul_option; did you mean mul_options?"),
         ("activation: RELU", "activatio: RELU", "Options has no field activatio; did you mean activation?"),
         ("activation: RELU", "activation: RELUU", "5:85: ActivationFunctionType has no value RELUU; did"),

@@ -122,6 +122,8 @@ def test_rules_do_not_change_the_model() -> None:
         ("value(x)", r"value: expected a value \(%name\), got x"),
         ("value(%x, dtyp: f32)", "value has no argument dtyp; did you mean dtype?"),
         ("value(%x, dtype: f31)", "no dtype is named f31; did you mean f32?"),
+        ('value(%x, dtype: "")', "no dtype is named ''"),
+        ('value(%x, op: "")', "no operator is named ''"),
         ("value(%x, dtype: [f32])", "no dtype is named"),
         ("quant(%x, zero_point: 1" + "0" * 400 + ")", "expected numbers that float64 can hold"),
         ("value(%x, shape: 3)", "expected a list of integers as shape"),

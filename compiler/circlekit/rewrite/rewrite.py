@@ -347,8 +347,10 @@ class Rewrite(GraphPass):
         new = match.values[alias]
         if new is None:
             return f"%{old.name}: the operand {alias} is absent"
-        if old.dtype is not new.dtype or old.shape is None or old.shape != new.shape:
+        if old.dtype is not new.dtype or old.shape != new.shape:
             return f"%{old.name}: is {old.type}, %{new.name} is {new.type}"
+        if old.shape is None:
+            return f"%{old.name}: has an unknown rank, which may differ from that of %{new.name}"
         if old.quantization != new.quantization:
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):

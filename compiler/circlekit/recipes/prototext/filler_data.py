@@ -74,7 +74,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     """
     if tag not in FILLERS:
         near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
-        raise ModelError(f"no filler is named {tag}{near}")
+        raise ModelError(f"no filler is named {tag or repr(tag)}{near}")
     if tag == "base64":
         try:
             return base64.b64decode("".join(args), validate=True)
@@ -200,12 +200,13 @@ def _integer(text: str, dtype: DType) -> int:
         number = int(body, 16)
     else:
         value = _float(text)
-        if value != value or abs(value) > 2**64:
+        if body.lstrip("+-")[:3].lower() in ("inf", "nan"):
             raise ModelError(f"expected an integer, got {text[:40]!r}")
-        number = int(value)
+        number = int(value) if abs(value) <= 2**64 else None  # None: out of the range of every dtype
     low, high = dtype.limits
-    if not low <= number <= high:
-        raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {number}")
+    if number is None or not low <= number <= high:
+        got = body[:40] if number is None else number
+        raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {got}")
     return number
 
 

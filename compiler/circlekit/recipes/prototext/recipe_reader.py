@@ -191,7 +191,7 @@ class _RecipeReader:
             return "CUSTOM", custom, version
         if type_ not in self.types:
             near = suggest_operator(type_, [*self.types, "Custom"])
-            self.fail(f"no operator is named {type_}{near}", operation, "type")
+            self.fail(f"no operator is named {type_ or repr(type_)}{near}", operation, "type")
         return self.types[type_], custom, version
 
     # -- graphs --------------------------------------------------------------------------------
@@ -207,7 +207,8 @@ class _RecipeReader:
             if "name" not in operand or "type" not in operand:
                 self.fail("expected a name and a type in the operand", operand)
             if operand["name"] in indices:
-                self.fail(f"{operand['name']} is the name of an earlier operand", operand, "name")
+                shown = operand["name"] or "''"
+                self.fail(f"{shown} is the name of an earlier operand", operand, "name")
             indices[operand["name"]] = len(indices)
             tensors.append(self.tensor(operand, name, empty))
         self.indices.append(indices)

@@ -180,7 +180,8 @@ class Call:
         if name in classes:
             return classes[name]
         if name not in codes:
-            self.fail(f"no operator is named {name}{suggest_operator(name, [*classes, *sorted(codes)])}")
+            near = suggest_operator(name, [*classes, *sorted(codes)])
+            self.fail(f"no operator is named {name or repr(name)}{near}")
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
