@@ -195,7 +195,7 @@ def _integer(text: str, dtype: DType) -> int:
     """
     body = text.strip()
     if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are out of range, and slow to convert
-        number = int(body)
+        number: int | None = int(body)
     elif re.fullmatch(HEXADECIMAL, body):
         number = int(body, 16)
     else:
