@@ -194,7 +194,7 @@ def _integer(text: str, dtype: DType) -> int:
     Raise ModelError for other texts and numbers outside of the range of ``dtype``.
     """
     body = text.strip()
-    if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are out of range, and slow to convert
+    if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are slow to convert exactly
         number: int | None = int(body)
     elif re.fullmatch(HEXADECIMAL, body):
         number = int(body, 16)
