@@ -126,7 +126,7 @@ def name_of_recipe(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; raise FileError or FormatError if it is unreadable or not UTF-8."""
+    """Return the content of a text file; raise the errors of ``map_file`` and ``decoded``."""
     return decoded(map_file(path), str(path))
 
 

@@ -44,8 +44,9 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
       such directory
     - tflite
 
-    Raise UnsupportedError for an unknown format, FileError if a file cannot be read, FormatError if it is not
-    a text, and the errors of ``read_recipe`` if the text is not a valid recipe.
+    Raise UnsupportedError for an unknown format, FileError if a file cannot be read, and FormatError if it is
+    not a text.  Raise LimitError if ``path`` is a pipe with more bytes than the memory limit.  For a text
+    that is not a valid recipe, raise the errors of ``read_recipe``.
     """
     if fmt is not None:
         check_format(fmt)
