@@ -40,8 +40,9 @@ class ModelFile:
     """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
     The constructor raises FileError if the file cannot be read, FormatError if it does not begin like a
-    model, and LimitError if it is a pipe with more bytes than the memory limit.  Properties and methods raise FormatError if the flatbuffer is damaged; only ``findings`` returns
-    the damage instead.  A wrong index in a valid flatbuffer raises nothing: the result then has
+    model, and LimitError if it is a pipe with more bytes than the memory limit.  Properties and methods raise
+    FormatError if the flatbuffer is damaged; only ``findings`` returns the damage instead.  A wrong index in
+    a valid flatbuffer raises nothing: the result then has
     ``(invalid: INDEX)`` in place of a name, or no data.
     """
 
