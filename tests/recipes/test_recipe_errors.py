@@ -160,6 +160,8 @@ def test_ports_of_signatures_name_a_tensor_of_their_graph() -> None:
     message = "r:8:69: expected the index of an operand, 0 to 2, got 3"
     with pytest.raises(ParseError, match="^" + re.escape(message)):
         read_recipe(RECIPE + port % (3, "tensor_index: 2"), "r")
+    with pytest.raises(ParseError, match="expected the index of an operand, but the graph has none, got 0"):
+        read_recipe(port % (0, "tensor_index: 0"), "r")
 
 
 def test_dimensions_end_at_31_bits() -> None:

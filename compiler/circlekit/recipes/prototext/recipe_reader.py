@@ -149,8 +149,8 @@ class _RecipeReader:
         elif index is None:
             self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
         elif not 0 <= index < len(indices):
-            message = f"expected the index of an operand, 0 to {len(indices) - 1}, got {index}"
-            self.fail(message, recipe, "tensor_index")
+            known = f"0 to {len(indices) - 1}" if indices else "but the graph has none"
+            self.fail(f"expected the index of an operand, {known}, got {index}", recipe, "tensor_index")
         return {"name": recipe.get("name", ""), "tensor_index": index}
 
     # -- operator codes ------------------------------------------------------------------------
