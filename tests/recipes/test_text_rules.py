@@ -142,6 +142,7 @@ def test_rules_do_not_change_the_model() -> None:
         ('settings(change_output: "b")', "settings has no argument change_output"),
         ('settings(change_outputs: "b,")', "change_outputs: expected names separated by commas"),
         ("format(onnx)", "expected format circle or tflite, got onnx"),
+        ('format("")', "expected format circle or tflite, got ''"),
         ("tolerance(1)", "expected a tolerance from 0 to below 1"),
         ("tolerance(-0.1)", "expected a tolerance from 0 to below 1"),
         ("tolerance(0.1, 0.2)", "tolerance: expected 1 argument, got 2"),

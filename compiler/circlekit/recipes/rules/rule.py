@@ -180,8 +180,7 @@ class Call:
         if name in classes:
             return classes[name]
         if name not in codes:
-            near = suggest_operator(name, [*classes, *sorted(codes)])
-            self.fail(f"no operator is named {name or repr(name)}{near}")
+            self.fail(f"no operator is named {name}{suggest_operator(name, [*classes, *sorted(codes)])}")
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
@@ -207,5 +206,5 @@ class Call:
 
 
 def show(literal: Any) -> str:
-    """Return ``literal`` as text for messages."""
-    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)
+    """Return ``literal`` as text for messages; '' for an empty text."""
+    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal) or "''"

@@ -91,7 +91,7 @@ def _format(block: RuleBlock, call: Call) -> None:
     """Set the format of the result: ``format(circle)``."""
     block.format = str(call.only())
     if block.format not in FORMATS:
-        call.fail(f"expected format circle or tflite, got {block.format}")
+        call.fail(f"expected format circle or tflite, got {show(block.format)}")
 
 
 def _tolerance(block: RuleBlock, call: Call) -> None:
@@ -195,8 +195,7 @@ def _value(call: Call) -> Check:
     arguments = call.named(("dtype", "shape", "const", "op"))
     dtype = arguments.get("dtype")
     if dtype is not None and (not isinstance(dtype, str) or dtype not in BY_SHORT):
-        shown = show(dtype) or "''"
-        call.fail(f"no dtype is named {shown}{did_you_mean(show(dtype), BY_SHORT)}")
+        call.fail(f"no dtype is named {show(dtype)}{did_you_mean(show(dtype), BY_SHORT)}")
     shape = _shape(call, arguments["shape"]) if "shape" in arguments else None
     code = call.kind(show(arguments["op"])) if "op" in arguments else None
     const = call.expect(arguments["const"], bool, "true or false") if "const" in arguments else None
