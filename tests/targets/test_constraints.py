@@ -105,6 +105,28 @@ def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, 
 
 
 @pytest.mark.parametrize(
+    ("weights", "bias", "got"),
+    [
+        ("0.25", "quant(scale: 0.125)", None),
+        ("0.25", "quant(scale: 0.140625)", None),  # 1/64 of the scale of the result is below the tolerance
+        ("0.25", "quant(scale: 0.15625)", "0.15625"),  # 1/32 is above it
+        ("0.25", "quant(scale: 0.09375)", "0.09375"),
+        ("0.25", "", "none"),
+        ("[0.25, 0.25], axis: 0", "", None),
+    ],
+)
+def test_the_scale_of_a_bias(weights: str, bias: str, got: str | None) -> None:
+    op = op_of(
+        f"""%w = const i8[2,4] quant(scale: {weights}) constant(1)
+        %b = const i32[2] {bias} [1, 2]
+        %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)""",
+        "%x: i8[1,4] quant(scale: 0.5)",
+    )
+    found = list(obstacles(op, {"sum_scale": [[["input", "weights"], "bias", "output", 0.02]]}))
+    assert found == ([f"bias of scale 0.125, the product of input and weights, got {got}"] if got else [])
+
+
+@pytest.mark.parametrize(
     ("line", "rank"),
     [
         ("Add(%x, %v)", 2),
