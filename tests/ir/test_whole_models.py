@@ -66,7 +66,9 @@ def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
         for value in op.results:
             value.shape = None
     infer_shapes(blank)
-    if "lstm" in model_path.name:  # a loop's results only keep dimensions that no iteration changes
+    if (
+        "lstm" in model_path.name
+    ):  # the inferred shape of a loop keeps only dimensions that no iteration changes
         assert "[10,1,16] and f32[?,1,16]" in (difference(model, blank) or "")
     else:
         assert difference(model, blank) is None

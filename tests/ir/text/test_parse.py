@@ -185,7 +185,7 @@ def test_signatures_name_values_of_their_graph() -> None:
     assert signature.outputs == {"y": model.main.outputs[0]}
 
 
-def test_without_a_header_it_is_a_circle_model() -> None:
+def test_a_text_without_a_header_is_a_circle_model() -> None:
     model = parse_model(graph_text("%y = Relu(%x)"))
     assert (model.format, model.version) == (Model([]).format, Model([]).version)
 

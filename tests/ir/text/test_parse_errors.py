@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake gives a ParseError: line, column, the line itself, a caret, and a similar name if any."""
+"""A wrong text gives a ParseError: line, column, the line itself, a caret, and a similar name if any."""
 
 from __future__ import annotations
 
@@ -188,6 +188,7 @@ CASES = [
     ("extra", "graph main() { extra {a: %q} }", "1:7", "%q is not known here"),
     ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
     ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
+    ("quant low axis", line("%b: i8[1] quant(axis: -2147483649)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
     (
         "suffix",

@@ -127,7 +127,7 @@ def test_fake_quant(bits: int, limits: tuple[float, float]) -> None:
 
 
 def test_fake_quant_of_a_narrow_range() -> None:
-    """In a narrow range, -1 to 1 in 8 bits are the 255 multiples of 1/127.  LiteRT has no kernel for it."""
+    """With ``narrow_range``, 8 bits give the 255 multiples of 1/127 from -1 to 1.  LiteRT refuses it."""
     x = np.array([-2, -1, 0.5, 0.504, 2], np.float32)
     op = FakeQuant(var(x), min=-1.0, max=1.0, num_bits=8, narrow_range=True)
     np.testing.assert_allclose(kernel_results(op, [x])[0] * 127, [-127, -127, 64, 64, 127], rtol=1e-6)

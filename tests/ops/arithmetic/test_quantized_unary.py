@@ -91,7 +91,7 @@ def test_hard_swish(dtype: DType, scale: float) -> None:
 @pytest.mark.parametrize("scale", [0.1, 1.0])
 @pytest.mark.parametrize("ratio", [255, 500, 513, 2000, 1e5, 1e9])
 def test_hard_swish_with_a_coarse_result(dtype: DType, scale: float, ratio: float) -> None:
-    """With a ratio of scales above 512, LiteRT rounds all results away from 0, also those that are 0."""
+    """If ``ratio`` is above 512, LiteRT rounds all results away from 0, even those that are 0."""
     x = everything(dtype)
     source = quantized(dtype, x.shape, scale, 0 if dtype is i8 else 128)
     check(HardSwish(source, results=[quantized(dtype, x.shape, scale * ratio, 5)]), x)

@@ -185,7 +185,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     ) -> list[AxisSlice | None]:
         """Return one slice per axis of an input of ``rank``, with None where a new axis is inserted.
 
-        Raise ShapeError if begin, end and strides have different lengths, or do not fit ``rank``.
+        Raise ShapeError if begin, end and strides have different lengths or do not fit ``rank``, or if there
+        are several ellipses.
         """
         if not len(begin) == len(end) == len(strides):
             got = f"got {len(begin)}, {len(end)} and {len(strides)} elements"
