@@ -96,12 +96,14 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
         {"raise_to": "magic"},
         {"operators": {"LOGISTIC": "magic"}},
         {"budget": "magic"},
+        {"budget": "20%", "scheme": "one_uint8"},
+        {"budget": "20%", "samples": []},
     ],
     ids=str,
 )
-def test_unknown_names_are_refused_before_the_model_changes(arguments: dict[str, Any]) -> None:
+def test_wrong_names_and_combinations_are_refused_before_the_model_changes(arguments: dict[str, Any]) -> None:
     model = circlekit.parse(ROUNDED)
-    with pytest.raises(CirclekitError, match="magic"):
+    with pytest.raises(CirclekitError, match=r"magic|mixed precision"):
         circlekit.quantize(model, **{"samples": SAMPLES, **arguments})
     assert difference(model, circlekit.parse(ROUNDED)) is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -149,15 +149,15 @@ def quantize(
 
     - RewriteError for an unknown pass
     - UnsupportedError for other unknown names, wrong numbers, ``integer`` if activations are float, a plan
-      with arguments that it decides, and a plan of a scheme of ONE
+      with arguments that it decides, a plan of a scheme of ONE, and mixed precision with a scheme of ONE
+    - ModelError for mixed precision without samples
     - FileError or FormatError if the file of a plan cannot be read
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
       purpose, samples must fit the model after the passes
 
     After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
-    fit, if a scheme or mixed precision lacks samples, or if a pattern selects no operator.  Raise
-    UnsupportedError for a wrong regular expression, or for mixed precision with a scheme of ONE.  A declared
-    code that no operator of the model has is not an error.
+    fit, if a scheme lacks samples, or if a pattern selects no operator.  Raise UnsupportedError for a wrong
+    regular expression.  A declared code that no operator of the model has is not an error.
     """
     check_model(model)
     started = time.monotonic()
@@ -189,6 +189,9 @@ def quantize(
     selected = pass_names(steps.passes)  # raises for an unknown name
     if samples is not None and not any(find_pass(name).changes_interface for name in selected):
         samples = list(checked_samples(model, samples))  # before the model is changed
+    mixes = target_sqnr is not None or budget is not None
+    if mixes:
+        _require_mixed(chosen, samples)
     given = _prepare(model, chosen, steps)
     choice = QuantizationChoice(
         chosen,
@@ -201,8 +204,7 @@ def quantize(
         {TECHNIQUES[word] for word in unwanted},
     )
     checked = None if samples is None else list(checked_samples(model, samples))
-    if target_sqnr is not None or budget is not None:
-        _require_samples_to_mix(chosen, checked)
+    if mixes:
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
     result = choice.quantize(model, checked, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques
@@ -295,12 +297,12 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     return report
 
 
-def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
+def _require_mixed(scheme: Scheme, samples: Samples | None) -> None:
     """Check that mixed precision is possible.
 
     Raise ModelError if there are no samples, UnsupportedError if ``scheme`` follows ONE.
     """
-    if not samples:
+    if samples is None or (isinstance(samples, list) and not samples):
         raise ModelError("expected samples for mixed precision, got none")
     if scheme.follows_one:
         raise UnsupportedError(f"mixed precision: expected a scheme of LiteRT, got {scheme.name}")

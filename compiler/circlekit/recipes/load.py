@@ -18,6 +18,7 @@ from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
+from circlekit.io.write.save import check_format
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.text import parse_model
@@ -42,9 +43,11 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     - the format that the name of one of the three directories above implies (``CircleRecipes``)
     - tflite
 
-    Raise FileError if a file cannot be read, FormatError if it is not a text, and the errors of
-    ``read_recipe`` if the text is not a valid recipe.
+    Raise UnsupportedError for an unknown format, FileError if a file cannot be read, FormatError if it is not
+    a text, and the errors of ``read_recipe`` if the text is not a valid recipe.
     """
+    if fmt is not None:
+        check_format(fmt)
     return recipe_in(map_file(path), path, fmt)
 
 
