@@ -89,7 +89,7 @@ def test_versions() -> None:
 def test_sizes_without_a_result_are_refused_before_anything_is_computed(
     kind: type[Resize], shape: tuple[int, ...], size: list[int], message: str, dtype: str
 ) -> None:
-    """LiteRT refuses such a size too, or crashes if there is no pixel to copy."""
+    """LiteRT refuses such a size too, crashes if there is no pixel to copy, or gives an empty result."""
     x = np.zeros(shape, dtype)
     with pytest.raises(ShapeError, match=re.escape(f"expected {message}")):
         kind(var(x), ints(size))

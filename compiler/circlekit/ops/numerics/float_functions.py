@@ -101,7 +101,7 @@ def eigen_tanh_plus_one(x: Floats) -> Floats:
 
 
 _LN2 = (np.float32(float.fromhex("0x1.62e3p-1")), np.float32(float.fromhex("0x1.2fefa2p-17")))
-"""ln 2 as the sum of two numbers; the first ends in zero bits, so that k times it is exact for small k."""
+"""ln 2 as the sum of two numbers.  The first ends in zero bits: its product with a small k is exact."""
 
 _EXPM1_SERIES = tuple(
     map(
