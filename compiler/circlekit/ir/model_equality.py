@@ -96,7 +96,7 @@ class _Comparison:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
-        """Make values that meet for the first time counterparts.  Later, each may meet only its counterpart."""
+        """Make two values counterparts when they first meet.  Later, each may meet only its counterpart."""
         counterpart = self.pairs.get(id(a))
         if counterpart is b:
             return
