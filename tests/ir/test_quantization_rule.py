@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed parameters of results: 8-bit integers cover just the interval, int16 always covers [-1, 1)."""
+"""Fixed parameters of results: 8-bit integers cover exactly the interval, int16 always covers [-1, 1)."""
 
 from __future__ import annotations
 

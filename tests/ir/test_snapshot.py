@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot says what changed since, and undoes it: same objects, same text."""
+"""A snapshot says what changed since it was made, and restores the same objects with the same text."""
 
 from __future__ import annotations
 

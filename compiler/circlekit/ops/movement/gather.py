@@ -87,7 +87,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
         # ``taken`` has the axes of ``indices``, then the axes of ``params`` between the batch and ``axis``,
-        # then its axes after ``axis``; in the result, those before ``axis`` stand directly behind the batch
+        # then those after ``axis``; in the result, the axes before ``axis`` stand directly behind the batch
         axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
