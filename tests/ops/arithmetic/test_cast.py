@@ -114,6 +114,13 @@ def test_dequantize_per_channel() -> None:
     check(Dequantize(Value("q", i8, q.shape, None, PER_CHANNEL)), q, tolerance=0)
 
 
+def test_dequantize_of_int32_subtracts_exactly() -> None:
+    """float32 holds neither 2^24 + 1 nor 2^24 + 3."""
+    q = np.array([2**24 + 3], np.int32)
+    op = Dequantize(Value("q", i32, (1,), None, per_tensor(0.5, 2**24 + 1)))
+    assert kernel_results(op, [q])[0].tolist() == [1.0]
+
+
 def test_dequantize_of_half_precision() -> None:
     x = np.array([0.1, -65504, 1e-7, np.inf], np.float16)
     check(Dequantize(var(x)), x, tolerance=0)
