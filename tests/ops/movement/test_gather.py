@@ -162,6 +162,7 @@ def test_indices_that_are_floats_are_an_error() -> None:
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "seq_lengths: expected 2 elements, .*, got 1"),
         (lambda x: ReverseSequence(x, ints([1, 1])), "different axes seq_dim and batch_dim, got 0 for both"),
         (lambda x: TopKV2(x, ints(4)), r"k: expected from 0 to the last dimension of \[2,3\], got 4"),
+        (lambda x: TopKV2(var(np.array(1.0)), ints(1)), "expected input of rank 1 or more, got a scalar"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
         (
             lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
