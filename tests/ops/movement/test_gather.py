@@ -164,6 +164,7 @@ def test_indices_that_are_floats_are_an_error() -> None:
         (lambda x: TopKV2(x, ints(4)), r"k: expected from 0 to the last dimension of \[2,3\], got 4"),
         (lambda x: TopKV2(var(np.array(1.0)), ints(1)), "expected input of rank 1 or more, got a scalar"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
+        (lambda x: DynamicUpdateSlice(x, x, ints([0])), r"expected start_indices of shape \[2\], got \[1\]"),
         (
             lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
             "expected on_value and off_value of one dtype, got f64 and i32",
