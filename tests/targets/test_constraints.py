@@ -26,7 +26,7 @@ ADD = "%y = Add(%x, %v)"
     ("op", "constraint", "expected"),
     [
         (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 1], "rhs": [1]}}, None),
-        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 2]}}, "lhs of at least [4, 2]"),
+        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 2]}}, "lhs of at least [4,2]"),
         (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"rhs": [2]}}, "rhs of at least [2]"),
         (op_of(ADD, "%x: f32[?,4]", "%v: f32[4]"), {"least": {"lhs": [9, 4], "rhs": [1, 9]}}, None),
         (op_of(ADD, "%x: f32[5,2,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 3, "rhs": 1}}, None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured tables and the runtimes agree on a small sample of models; ``tools.probe_targets`` on more."""
+"""The measured tables and the runtimes agree on a few models; ``tools.probe_targets`` checks more."""
 
 from __future__ import annotations
 

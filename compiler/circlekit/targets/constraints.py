@@ -39,7 +39,8 @@ In this list, "a -> b" is an object that gives b for each name a.
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
 satisfies the constraint.  There are three exceptions.  ``known`` demands known shapes.  ``consecutive``
 demands that several axes are constant.  For ``broadcast_rank``, an unknown shape, or a shape with an unknown
-dimension, differs from a known shape.
+dimension, differs from a known shape.  A single unknown dimension is enough to satisfy ``elements``,
+``row_multiple`` and ``same_shape``.
 """
 
 from __future__ import annotations
