@@ -284,7 +284,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
 class AddN(Op, code="ADD_N", layout_operands=("terms",)):
     """The sum of tensors of equal shape.
 
-    After each addition of floats, infinities become the largest finite numbers.
+    After each addition of floats, infinities become the largest or the lowest finite number.
     """
 
     terms = variadic_operand(*NUMBERS)

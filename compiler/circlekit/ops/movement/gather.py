@@ -87,7 +87,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
         # ``taken`` has the axes of ``indices``, then the axes of ``params`` between the batch and ``axis``,
-        # then its axes after ``axis``; in the result, those before ``axis`` stand directly behind the batch
+        # then those after ``axis``; in the result, the axes before ``axis`` stand directly behind the batch
         axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
@@ -295,8 +295,10 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
         index_type = self.results[1].dtype if len(self.results) > 1 else i32
         if shape is None:
             return rearranged_type(self.input, None), TensorType(index_type, None)
+        if not shape:
+            raise ShapeError("expected input of rank 1 or more, got a scalar")
         k = static_int(self.k, "k")
-        if not shape or (k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]):
+        if k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]:
             raise ShapeError(f"k: expected from 0 to the last dimension of {format_shape(shape)}, got {k}")
         return rearranged_type(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
 

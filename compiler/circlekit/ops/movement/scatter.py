@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.checks import require_length, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
@@ -70,6 +70,8 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "update", self.update)
         shape, update = self.input.shape, self.update.shape
+        if shape is not None:
+            require_length(self.start_indices.shape, len(shape), "start_indices")
         if shape is not None and update is not None:
             pairs = [(d, u) for d, u in zip(shape, update, strict=False) if d is not None and u is not None]
             if len(shape) != len(update) or any(u > d for d, u in pairs):
