@@ -88,6 +88,7 @@ def test_types_of_projections() -> None:
         ((), None, r"expected input of at least one row, got shape \[\]"),
         ((0, 3), None, r"expected input of at least one row, got shape \[0,3\]"),
         ((2, 3), (5,), r"expected weight of shape \[2\], got \[5\]"),
+        ((2, 3), (1,), r"expected weight of shape \[2\], got \[1\]"),
         ((2, 0), (2,), None),
     ],
 )
@@ -105,9 +106,9 @@ def test_rows_and_weights_of_projections(
         run_litert(graph_of(op), inputs)
     with pytest.raises(ShapeError, match=message):
         op.infer()
-    if weights is None:  # shapes that are known in a run only
-        with pytest.raises(ShapeError, match=message):
-            kernel_results(op, inputs)
+    unknowns = [unknown, *(Value("w", f32, None) for _ in inputs[1:])]  # their shapes are known only in a run
+    with pytest.raises(ShapeError, match=message):
+        kernel_results(LshProjection(seeds, *unknowns, type=LSHProjectionType.DENSE), inputs)
 
 
 def test_a_projection_has_up_to_32_bits() -> None:

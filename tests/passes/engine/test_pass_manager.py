@@ -205,7 +205,7 @@ def test_a_pipeline_is_selected_as_its_phases() -> None:
 
 
 def test_every_pass_has_one_place() -> None:
-    """A new pass is in a phase, or in ON_REQUEST: the order, and that it runs at all, are decisions."""
+    """Each pass is either in one phase or in ON_REQUEST."""
     own = {n for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
     places = [name for group in (*PHASES, *ON_REQUEST) for name in group.passes]
     where = "compiler/circlekit/passes/pipelines.py"
@@ -233,7 +233,7 @@ def test_every_pass_has_a_docstring_and_a_unique_name() -> None:
 def test_versions_that_are_too_low_are_cleared_in_circle(
     format: str, version: int | None, passes: list[str]
 ) -> None:
-    """RELU of int8 needs version 2, which the saved file then gets."""
+    """RELU of int8 needs version 2.  A saved circle file gets it; a TFLite file keeps version 1."""
     quantized = "i8[1,4] quant(scale: 1)"
     model = parse_model(f"graph main(%x: {quantized}) -> %y {{ %y = Relu(%x) : {quantized} }}")
     relu = model.main.ops[0]
