@@ -21,7 +21,6 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.movement.gather import ReverseSequence
 from circlekit.ops.movement.repeat import Tile
 from circlekit.ops.program.detection import NonMaxSuppressionV4
-from circlekit.ops.reduction.segments import SegmentSum, UnsortedSegmentSum
 from tests.ops.litert import kernel_results
 
 
@@ -47,13 +46,6 @@ def integers(*numbers: int) -> Any:
             Select,
             [np.array([True, False]), floats(1, 3), floats(1, 3)],
             "expected 1 element, one per row",
-        ),
-        (SegmentSum, [floats(1, 3), integers(0, 1)], r"segment_ids to be a prefix of \[1,3\], got \[2\]"),
-        (SegmentSum, [floats(2, 3), integers(0, 1)[None]], r"segment_ids of rank 1, got shape \[1,2\]"),
-        (
-            UnsortedSegmentSum,
-            [floats(2, 3, 4), integers(0, 1, 2, 3, 4, 5).reshape(3, 2), integers(6)],
-            r"segment_ids to be a prefix of \[2,3,4\], got \[3,2\]",
         ),
         (Tile, [floats(2), integers(2, 2)], "multiples: expected 1 element, got 2"),
         (

@@ -154,8 +154,8 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # on x86 a number outside of int32 becomes -2^31, so the result is the lower limit; but -2^31 plus a
-            # negative zero point wraps around to a large positive number, so the result is the upper limit
+            # on x86 a number outside of int32 becomes -2^31, so the result is the lower limit; but -2^31 plus
+            # a negative zero point wraps around to a large positive number, so the result is the upper limit
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

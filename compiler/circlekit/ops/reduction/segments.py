@@ -54,9 +54,6 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     def kernel(self, data: Array, segment_ids: Array) -> Array:
         require_numpy_kind(self, data, "fi")
         reject_quantized(self)
-        if segment_ids.ndim != 1:
-            raise ShapeError(f"expected segment_ids of rank 1, got shape {format_shape(segment_ids.shape)}")
-        require_prefix(segment_ids.shape, data.shape)
         steps = np.diff(segment_ids, prepend=0)
         if segment_ids.size and (segment_ids[0] != 0 or steps.min() < 0 or steps.max() > 1):
             raise ModelError("SEGMENT_SUM: expected segment_ids that start at 0 and grow by 0 or 1")
@@ -97,7 +94,6 @@ class UnsortedSegment(Op):
     def kernel(self, data: Array, segment_ids: Array, num_segments: Array) -> Array:
         require_numpy_kind(self, data, "fi")
         reject_quantized(self)
-        require_prefix(segment_ids.shape, data.shape)
         count, ids = int(num_segments.reshape(-1)[0]), segment_ids.reshape(-1)
         if ids.size and ids.max() >= count:
             raise ModelError(f"{self.code}: expected segment_ids below {count}, got {ids.max()}")
