@@ -164,7 +164,7 @@ def split_words(text: bytes) -> list[bytes]:
     """Return the words of ``text``.
 
     As in LiteRT, a white space character at the very beginning of the text is part of the first word.  Such a
-    word is left out if white space follows it.
+    word is left out if white space follows it: the only word of b" a b" is b"b".
     """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
