@@ -6,8 +6,8 @@ output, plus the bias, and optionally products with the cell state (peephole wei
 normalized (layer normalization); then the gate's activation is applied.  A projection may follow the output.
 
 Float results equal those of LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
-8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT multiplies
-the output gate by the sums of the cell gate instead of the cell state; here NONE is the identity.
+8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT
+multiplies the output gate by the sums of the cell gate, not by the cell state; here NONE is the identity.
 
 Sources: TFLite lstm, unidirectional_sequence_lstm.
 """
