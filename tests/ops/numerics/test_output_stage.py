@@ -90,7 +90,7 @@ def test_channels() -> None:
     made = OutputStage(bias, scales, 3, (-100, 100), INT8, Arithmetic.FIXED_POINT, rounds_up)
     sums = 2 * np.arange(-150, 150).reshape(
         -1, 3
-    )  # even: half of them is exact, so only the second rounding counts
+    )  # even, so half of a sum is exact: only the second rounding counts
     got = made(sums)
     for channel, rounded in enumerate((half_up, half_away, half_up)):
         totals = (sums[:, channel] + bias[channel]).tolist()

@@ -53,7 +53,7 @@ def test_lsh_projection(kind: LSHProjectionType, width: int, weighted: bool) -> 
     weights = rng.normal(0, 1, 6).astype(np.float32)
     op = LshProjection(const(seeds), var(x), var(weights) if weighted else None, type=kind)
     if not weighted:
-        op.inputs.pop()  # LiteRT counts the operands
+        op.inputs.pop()  # LiteRT takes 2 or 3 operands, and no absent one
     check(op, x, *([weights] if weighted else []))
 
 
@@ -124,7 +124,7 @@ def test_a_projection_has_up_to_32_bits() -> None:
 
 
 def test_projections_ask_for_the_memory_of_their_keys() -> None:
-    """A key has 4 bytes of its seed and 8 of its row; about 128 bytes are needed to hash it."""
+    """A key has 4 bytes of its seed and 8 of its row; 128 bytes are counted for hashing it."""
     x, seeds = np.zeros((3, 2), np.int32), const(np.zeros((4, 5)), np.float32)
     op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
     with limited(3 * 20 * 140):

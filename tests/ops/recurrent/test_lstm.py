@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM in all its forms, against LiteRT, over several runs with the state between them."""
+"""LSTM in all its forms, against LiteRT, over several runs that share a state."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_basic_integers(seed: int) -> None:
 @pytest.mark.parametrize("second", ["none", "cross", "aux"])
 @pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])
 def test_bidirectional(merge: bool, second: str, kind: str) -> None:
-    time_major = True  # if false, LiteRT writes beyond the end of the state when the results are merged
+    time_major = True  # with False and merged results, LiteRT writes beyond the end of the state
     steps = [a + b for a, b in zip(sequence(7, 4, 3, 5), sequence(8, 4, 3, 5), strict=True)]
     make = Maker(9, kind)
     fw, bw = (operands(make, frozenset(("peephole", "projection")), 5, 6, 3) for _ in range(2))

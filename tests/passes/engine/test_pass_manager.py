@@ -167,7 +167,7 @@ def test_passes_run_in_the_order_of_the_pipeline() -> None:
 
 
 def test_phase_converges_before_the_next_one(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the last phase all run again, except a pass that has seen the latest change."""
+    """After the last phase all passes run again, except those that have seen the latest change."""
     log: list[str] = []
     made = {"a": countdown("a", 2, log), "b": countdown("b", 1, log), "c": countdown("c", 1, log)}
     for name, item in made.items():
