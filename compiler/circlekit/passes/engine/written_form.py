@@ -24,7 +24,7 @@ MAX_COMPARED_BYTES = 1 << 10
 
 
 def _key(op: Op) -> object:
-    """Return what legalization of ``op`` alone depends on; operators with equal keys are written alike."""
+    """Return what the legalization of ``op`` depends on; operators with equal keys are written alike."""
     types = [
         v and (v.dtype, v.shape, v.quantization, v.is_variable, repr(v.extra))
         for v in (*op.inputs, *op.results)
