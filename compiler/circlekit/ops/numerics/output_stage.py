@@ -71,7 +71,7 @@ class Kernels(Enum):
     These differences, of 1 at most, are not reproduced:
 
     - the last results (up to 15) of a uint8 TRANSPOSE_CONV, computed as by the reference kernels;
-    - RESIZE_BILINEAR of uint8: about one result in 1000 differs;
+    - RESIZE_BILINEAR of uint8: less than one result in 1000 differs;
     - SOFTMAX and LOG_SOFTMAX of 8 bits, which the optimized kernels compute in float32: very few differ.
     """
 
