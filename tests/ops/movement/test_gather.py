@@ -169,6 +169,12 @@ def test_indices_that_are_floats_are_an_error() -> None:
             lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
             "expected on_value and off_value of one dtype, got f64 and i32",
         ),
+        (
+            lambda x: OneHot(ints([0]), ints(2), x, const(0.0, np.float32)),
+            r"on_value: expected 1 element, got",
+        ),
+        (lambda x: OneHot(ints([0]), ints(2), const(0.0, np.float32), x), r"off_value: expected 1 element, "),
+        (lambda x: ScatterNd(ints([[0, 0, 0]]), x, ints([2, 2])), "vectors of at most 2 numbers, got 3"),
     ],
 )
 def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
@@ -190,6 +196,13 @@ def test_one_hot_refuses_a_negative_depth_at_run_time() -> None:
     depth = np.array(-2, np.int32)
     with pytest.raises(ShapeError, match="depth: expected at least 0, got -2"):
         kernel_results(OneHot(ints([0]), var(depth), const(1.0), const(0.0), axis=-1), [depth])
+
+
+def test_scatter_refuses_long_vectors_of_indices_at_run_time() -> None:
+    shape = np.array([2, 2], np.int32)
+    op = ScatterNd(ints([[0, 0, 0]]), const([1.0]), var(shape))
+    with pytest.raises(ShapeError, match="indices: expected vectors of at most 2 numbers, got 3"):
+        kernel_results(op, [shape])
 
 
 def test_vectors_of_no_indices_stand_for_the_whole_tensor() -> None:

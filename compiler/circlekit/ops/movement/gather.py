@@ -20,7 +20,7 @@ from circlekit.ir.dtypes import DType, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_rank, require_same_dtype
+from circlekit.ops.checks import require_one_element, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
@@ -149,6 +149,8 @@ class OneHot(Op, code="ONE_HOT"):
 
     def infer(self) -> TensorType:
         require_same_dtype("on_value", self.on_value, "off_value", self.off_value)
+        require_one_element(self.on_value, "on_value")
+        require_one_element(self.off_value, "off_value")
         shape = self.indices.shape
         if shape is None:
             return TensorType(self.on_value.dtype, None)
