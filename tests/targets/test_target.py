@@ -40,7 +40,7 @@ def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
 
 
 def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:
-    """Return the sum of two floats of ``shapes``; the result has the first shape."""
+    """Return an Add of two float values of ``shapes``; the result has the first shape."""
     lhs, rhs = (Value("xy"[i], f32, shape) for i, shape in enumerate(shapes))
     return Add(lhs, rhs, results=[Value("z", f32, shapes[0])], **attributes)
 

@@ -25,7 +25,7 @@ RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIO
 TIME, BATCH, INPUTS, CELLS, OUTPUTS, DEPTH = 2, 2, 5, 8, 6, 4
 """``TIME`` and ``BATCH`` are equal, so that shapes fit both orders of these axes (``time_major``).
 
-``OUTPUTS``: of a projection.  ``DEPTH``: the memory of SVDF.
+``OUTPUTS``: the outputs of a projection.  ``DEPTH``: the steps that SVDF remembers.
 """
 
 OPTIONS = {

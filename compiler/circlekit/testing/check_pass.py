@@ -47,8 +47,7 @@ def check_pass(
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
     required, and, unless ``has_conditions`` of the pass is False, at least one near miss.  A recipe without
-    ``passes(...)`` in its rules is run with the tested pass alone.  For each
-    recipe, the following must hold:
+    ``passes(...)`` in its rules is run with the tested pass alone.  For each recipe, the following must hold:
 
     - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
     - a positive changes the model, a near miss does not;
