@@ -89,9 +89,9 @@ def _link(path: Path) -> Mapping[str, Any]:
 def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of the manifest that say how the parts of a divided model are connected.
 
-    ``links``: a JSON object for each part, in which tensors are numbers.  A tensor has a number in the
-    original model, and another number in the part.  The object has two fields, each with lists for ``inputs``
-    and for ``outputs``:
+    ``links``: a JSON object for each part, in which tensors are numbers.  A tensor has one number in the
+    original model and one in the part.  The object has two fields, each with lists for ``inputs`` and for
+    ``outputs``:
 
     - ``org-model-io``, the ports of the original model: ``new-indices`` are their numbers in the part, -1 for
       a tensor that the part does not have.

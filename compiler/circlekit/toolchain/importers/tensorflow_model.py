@@ -161,6 +161,7 @@ def read_graph(tf: Any, path: str) -> Any:
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
     """Add the metadata of binary-coded weights to ``graph_def``; return the names of the graph's outputs.
 
+    If ``graph_def`` has metadata already, these are kept.
     The metadata, the weights and their constants become outputs, so that the converter keeps them.  Each of
     these weights must have all constants of BCQ_NAMES; BCQ_OPTIONAL must belong to all of them or to none.
     Otherwise, and if there are no such weights, return ``outputs`` and change nothing.
