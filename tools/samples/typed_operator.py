@@ -238,7 +238,7 @@ class _Typing:
         return np.linspace(0.02, 0.03, count, dtype=np.float32)
 
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
-        """Return a quantization of an operand that does not depend on other operands."""
+        """Return a quantization for an operand, independent of the other operands."""
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
         return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
