@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw samples: an operator on operands of given dtypes, with elements and quantization that fit it.
+"""Draw samples: an operator on operands of given dtypes, with elements and quantization that fit together.
 
 tools.probe_targets asks whether a runtime has the form: then elements are small and mostly positive.
-tools.kit asks how a kernel rounds: then they are of all magnitudes.
+tools.kit asks how a kernel rounds: then elements are of all magnitudes.
 """
 
 from __future__ import annotations
