@@ -230,7 +230,7 @@ def test_unknown_shapes_count_as_supported() -> None:
 
 
 def test_every_table_can_be_read() -> None:
-    """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
+    """Each operator is in the schema, each form is "operands:results", each kind of constraint is known."""
     schema = enumeration("BuiltinOperator", "circle").numbers
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
     for name in target_names():

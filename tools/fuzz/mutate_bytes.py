@@ -48,7 +48,7 @@ def set_byte(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Set an aligned word of 16 or 32 bits: to an extreme, a number near the old, the distance to the end."""
+    """Set an aligned 16 or 32 bit word to an extreme number, one near the old, or the distance to the end."""
     size = rng.choice((2, 4, 4))
     at = _position(out, rng) // size * size
     if at + size > len(out):

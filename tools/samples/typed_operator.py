@@ -40,7 +40,7 @@ LARGE_FACTOR = 300
 """In small samples, integer biases and int16 slopes are multiples of this: it reveals a misread dtype."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
-"""Operators that add products and fuse no activation: the order of additions decides on infinities."""
+"""Operators that add products and fuse no activation: infinite results depend on the order of additions."""
 
 
 @dataclass
@@ -180,7 +180,7 @@ class _Typing:
         array: Array | None,
         chance: float,
     ) -> Value:
-        """Return an operand of ``array`` or random elements; int4 or a low ``chance`` makes it constant."""
+        """Return an operand with elements ``array`` or random ones; constant if int4 or ``chance`` is low."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
         elif array is None:

@@ -42,7 +42,7 @@ def check_pass(
     ``tested``: the class of the pass, or its name.
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
     folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
-    A str with ``{`` is a text; give a path with ``{`` as a Path.
+    A str that contains ``{`` is the text of a recipe; give a path that contains ``{`` as a Path.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is

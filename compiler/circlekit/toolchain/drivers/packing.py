@@ -4,7 +4,7 @@
 Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and the JSON file
 ``metadata/MANIFEST``.  The manifest has the version of the format, and the names, types and configurations
 of the models.  For several models, its fields ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how
-the models are connected.  They write a port, an input or output of a model, as ``MODEL:GRAPH:INDEX``, three
+the models are connected.  There, a port (an input or output of a model) is ``MODEL:GRAPH:INDEX``, three
 numbers from 0: ``1:0:2`` is the third input or output of the main graph of the second model.
 """
 

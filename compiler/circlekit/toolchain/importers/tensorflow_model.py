@@ -33,7 +33,7 @@ BCQ_NAMES = (
 """The ends of the names of the constants that describe binary-coded weights."""
 
 BCQ_OPTIONAL = "dequant_weight"
-"""The end of the name of one more constant for binary-coded weights, which may be missing."""
+"""The end of the name of one more constant, which binary-coded weights may have."""
 
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
 """The name of the constant with ONE's metadata.
