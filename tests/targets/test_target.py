@@ -40,7 +40,7 @@ def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
 
 
 def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:
-    """Return the sum of two floats of ``shapes``; the result has the first shape."""
+    """Return an Add of two float values of ``shapes``; the result has the first shape."""
     lhs, rhs = (Value("xy"[i], f32, shape) for i, shape in enumerate(shapes))
     return Add(lhs, rhs, results=[Value("z", f32, shapes[0])], **attributes)
 
@@ -230,7 +230,7 @@ def test_unknown_shapes_count_as_supported() -> None:
 
 
 def test_every_table_can_be_read() -> None:
-    """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
+    """Each operator is in the schema, each form is "operands:results", each kind of constraint is known."""
     schema = enumeration("BuiltinOperator", "circle").numbers
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
     for name in target_names():
