@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatWarning
+from circlekit.errors import FormatWarning, counted
 from circlekit.io.findings import InvalidFile
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 from circlekit.ir.tensor import Array
@@ -319,7 +319,8 @@ class Decoder:
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
         if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
-            self.fail(f"{count} elements at byte {position} end beyond the file, or have 2 GiB or more")
+            vector = f"a vector of {counted(count, 'element')} at byte {position}"
+            self.fail(f"{vector} ends beyond the file, or has 2 GiB or more")
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:
