@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json  # noqa: F401  # so that Python has this module
+import json  # noqa: F401  # puts the module into ``sys.modules``
 import sys
 from pathlib import Path
 from typing import Any

@@ -204,9 +204,10 @@ def test_complex_numbers_have_two_independent_parts() -> None:
 
 @pytest.mark.parametrize(
     ("zero_point", "dtype", "stored"),
-    [(300, DType.UINT8, 255), (-300, DType.INT8, -128), (300, DType.FLOAT32, 300)],
+    [(300, DType.UINT8, 255), (-300, DType.INT8, -128), (300, DType.FLOAT32, 0)],
 )
 def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
+    """A float input is not quantized, so its zero is 0."""
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
 

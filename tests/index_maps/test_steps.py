@@ -111,7 +111,7 @@ def factorizations(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("size", [12, 16])
 def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
-    """A factor spans the strides ``low`` to ``high``; no axis in between has a stride at which to cut it."""
+    """A factor spans the strides ``low`` to ``high``.  No axis has a stride between them that cuts it."""
     shapes = factorizations(size)
     for shape, axes in product(shapes, repeat=2):
         for perm in permutations(range(len(shape))):

@@ -42,8 +42,8 @@ class Run:
     """The outputs of a model on one set of inputs.
 
     ``label``: the name of the input set or record.  ``kernels``: which integer results the run reproduces,
-    those of LiteRT's reference kernels or of its optimized kernels; a model that is compared with this run
-    must use the same kernels.
+    those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
+    those of this run must use the same kernels.
     """
 
     label: str

@@ -147,14 +147,12 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
 
 
 def _stored_zero(value: Value, bound: int | None) -> int:
-    """Return the first zero point of ``value``, or 0; clip it to ``_range`` for an integer dtype."""
-    if value.quantization is None or value.quantization.zero_point.size == 0:
+    """Return the first zero point of an integer ``value``, clipped to ``_range``; 0 for any other value."""
+    form = value.quantization
+    if form is None or form.zero_point.size == 0 or not value.dtype.is_integer:
         return 0
-    zero_point = int(value.quantization.zero_point[0])
-    if not value.dtype.is_integer:
-        return zero_point
     low, high = _range(value, bound)
-    return min(max(zero_point, low), high)
+    return min(max(int(form.zero_point[0]), low), high)
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:

@@ -177,6 +177,12 @@ def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused
         to_bytes(model)
 
 
+def test_a_model_without_graphs_is_refused() -> None:
+    """``load`` would refuse its file."""
+    with pytest.raises(ModelError, match="expected a model with one graph or more, got none"):
+        to_bytes(Model([]), "circle")
+
+
 def test_attached_archive_stays_readable(tmp_path: Path) -> None:
     """The archive of TFLite's metadata tools is appended with offsets from the start of the whole file."""
     target = io.BytesIO(file_bytes("constants.tflite"))

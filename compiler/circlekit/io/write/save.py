@@ -104,6 +104,8 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     changed after it was loaded.
     """
     check_format(fmt)
+    if not model.graphs:
+        raise ModelError("expected a model with one graph or more, got none")
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin.source is not None:
