@@ -56,15 +56,16 @@ KINDS = {"like": 8, "replace": 9, "delete": 2, "insert": 3, "swap": 2, "copy": 1
 def _class(word: str) -> str:
     """Return the class of a word; words of one class can replace each other.
 
-    There are classes of quoted strings, numbers and names without %, @ and _ at the start.  Any other word is
-    a class of its own.
+    The classes: quoted strings, numbers, names with %, names with @, other names, and each sign by itself.
     """
     first = word[0]
     if first == '"':
         return "text"
     if first.isdigit():
         return "number"
-    return "word" if first.isalpha() else word
+    if first in "%@" and len(word) > 1:
+        return f"{first}name"
+    return "word" if first.isalpha() or first == "_" else word
 
 
 def _place(words: list[str], rng: random.Random) -> int:

@@ -166,7 +166,8 @@ def find_target(name: str) -> Target:
     if name not in known:
         meant = DEFAULT_TARGETS.get(name, name)  # for a format, suggest its default target
         raise UnsupportedError(
-            f"no target is named {name or repr(name)}{did_you_mean(meant, known)}; there are {', '.join(known)}"
+            f"no target is named {name or repr(name)}{did_you_mean(meant, known)}; "
+            f"there are {', '.join(known)}"
         )
     return _read_target(name)
 

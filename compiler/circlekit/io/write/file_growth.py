@@ -10,9 +10,9 @@ from circlekit.io.write.encoded_file import Encoded
 def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     """Return ``grew by N bytes: ...`` with the growth of constants and of the rest of the file.
 
-    The result is "" if the file did not grow.  ``origin``, ``old_size``: the file that was read, and its size in
-    bytes.  ``file``: the new file.  The rest are the tables, and the padding that aligns tables and constants.
-    The zip archive at the end of both files is the same.
+    The result is "" if the file did not grow.  ``origin``, ``old_size``: the file that was read, and its size
+    in bytes.  ``file``: the new file.  The rest of a file is its tables, and the padding that aligns tables
+    and constants.  The zip archive at the end of both files is the same.
     """
     growth = file.size - old_size
     if growth <= 0:
