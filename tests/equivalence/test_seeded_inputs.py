@@ -75,6 +75,8 @@ def test_quantized_data_uses_its_whole_range() -> None:
     assert np.unique(make_input(value, BOUNDARY)).tolist() == [-32768, 3, 32767]
     assert make_input(value, NORMAL).min() < -30000
     assert np.all(make_input(value, ZERO) == 3)
+    value = Value("x", DType.UINT64, (4000,), None, scale)
+    assert np.unique(make_input(value, BOUNDARY)).tolist() == [0, 3, 2**64 - 1]
 
 
 def test_other_integers_stay_small() -> None:

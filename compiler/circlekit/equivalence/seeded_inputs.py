@@ -102,8 +102,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     if dtype_kind in "iu":
         low, high = _range(value, bound)
         if which.kind == "boundary":
-            edges = np.array([low, high, _stored_zero(value, bound)])
-            return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
+            edges = np.array([low, high, _stored_zero(value, bound)], value.dtype.numpy)
+            return _shuffled(edges, which, shape, seed)
         return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
     if dtype_kind == "b":
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)

@@ -22,7 +22,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "shape": (REFUSED, "a shape has at most 32 dimensions, each -1 (unknown), 0 or a positive number"),
     "data-size": (
         REFUSED,
-        "a constant, if not packed, sparse or compressed, has a static shape and all bytes that this takes",
+        "a constant, if not packed, sparse or compressed, has a static shape and all bytes of its elements",
     ),
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
