@@ -28,8 +28,8 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
 
     The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
     output of the graph has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers.  Of seeded inputs, only the first set, ``normal``, is then used:
-    the other sets exceed the range of most quantized inputs.
+    the outputs are compared as real numbers (see ``real_numbers``).  Of seeded inputs, only the first set,
+    ``normal``, is then used: the other sets exceed the range of most quantized inputs.
     Raise LimitError if the outputs do not fit into memory, or another CirclekitError if ``after`` cannot run.
     """
     result, is_real = Comparison(notes=[*verifier.notes]), False
