@@ -40,7 +40,7 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
         result.outputs += outputs or comparison.outputs
         is_real |= bool(outputs)
     if is_real:
-        result.notes.append("inputs or outputs have different types: values are compared as real numbers")
+        result.notes.append("inputs or outputs have different dtypes: values are compared as real numbers")
     return result
 
 

@@ -141,9 +141,9 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     unit in the last place.  ``limit``: the largest change to return, divided by the largest magnitude of the
     output.
 
-    A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude is then
-    no measure for its error.  For such outputs, ``model`` is run again with the float32 results of its
-    operators moved, too, and the limit is ``cancellation_limit``.
+    A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
+    does not tell the size of its error.  For such outputs, ``model`` is run again with the float32 results
+    of its operators moved, too, and the limit is ``cancellation_limit``.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

@@ -58,7 +58,7 @@ def _running_after(step: str) -> Iterator[None]:
 
 
 class Verifier:
-    """Runs a reference model once, and compares other models with it.
+    """Runs a reference model, and compares other models with it.
 
     Arguments:
     ``records``: {label: inputs of the main graph}, each as arrays in graph order or by name.  By default,

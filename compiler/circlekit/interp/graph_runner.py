@@ -33,7 +33,7 @@ OnGraph = Callable[[Graph, Sequence[Array]], None]
 """A function called when a graph begins to run, with the graph and its inputs; it must not change them."""
 
 Environment = dict[Value, Array]
-"""The arrays of a running graph that are still needed: inputs and results, but no constants."""
+"""The arrays of a running graph that are still needed: inputs and results, but not constants."""
 
 
 class GraphRunner:

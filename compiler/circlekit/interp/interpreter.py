@@ -58,7 +58,7 @@ class Interpreter:
 
     ``kernels``: the set of LiteRT's kernels whose integer results are reproduced, as a name or a member of
     ``Kernels``.  By default ``select_kernels`` chooses it.  The constructor raises ModelError if ``model`` is
-    no Model, and UnsupportedError if ``kernels`` names no kernel set.
+    not a Model, and UnsupportedError if ``kernels`` names no kernel set.
     """
 
     def __init__(self, model: Model, kernels: Kernels | str | None = None) -> None:

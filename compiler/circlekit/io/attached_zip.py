@@ -32,7 +32,7 @@ def attached_archive(data: memoryview) -> bytes:
     Offsets in the returned archive count from its own start.
     """
     tail = bytes(data[-_END.size - MAX_COMMENT_BYTES :])
-    at = len(tail) - _END.size + 4  # the comment may contain the signature, too: it must end with the file
+    at = len(tail) - _END.size + 4  # the signature may occur in the comment, which ends the file
     while (at := tail.rfind(b"PK\5\6", 0, at)) >= 0:
         if int.from_bytes(tail[at + _END.size - 2 : at + _END.size], "little") == len(tail) - at - _END.size:
             break

@@ -148,7 +148,7 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
-        """Raise ModelError for an operand that is no Value, and for an unknown or wrongly typed attribute.
+        """Raise ModelError for an operand that is not a Value, and for an unknown or wrongly typed attribute.
 
         Also convert attribute values that are arrays to tuples.
         """
@@ -302,7 +302,7 @@ class Graph:
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
-        """Make a graph without operators; raise ModelError if inputs or outputs are no lists of values."""
+        """Make a graph without operators; raise ModelError if inputs or outputs are not lists of values."""
         self.name = name
         self.epoch = 0
         self.table: list[Value] = []
@@ -539,7 +539,7 @@ class Graph:
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are no list of values.
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are not a list of values.
 
     ``side``: "inputs" or "outputs", for the message.
     """

@@ -66,7 +66,7 @@ def _numbers(vector: Any) -> list[int]:
 def _data_findings(
     dtype: DType, shape: list[int], count: int, data: Array, sparsity: Tree | None, path: str
 ) -> Iterator[Finding]:
-    """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks all others.
+    """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks others.
 
     A packed constant has a dtype that numpy lacks, such as int4: two elements in a byte.
     ``data``: the bytes in the file.  ``count``: the number of elements in ``shape``.

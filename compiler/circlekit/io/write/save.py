@@ -180,7 +180,7 @@ class Saver:
     def metadata_buffer(self, number: int, data: bytes) -> Key:
         """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible.
 
-        Raise ModelError if ``data`` are no bytes.
+        Raise ModelError if ``data`` are not bytes.
         """
         try:
             content = memoryview(data)
