@@ -121,6 +121,14 @@ class RemoveGatherGuard(Rewrite):
             return None
         return f"%{p.name}: expected {rows}, its rows, as addend and as modulus, got {added} and {modulus}"
 
+    @condition
+    def does_not_guard(self, match: Match, i: Value) -> str | None:
+        """A constant ``i`` has numbers from 0 to n - 1 only; for a computed ``i``, the user guarantees this."""
+        rows = int(match.value("n").array().reshape(-1)[0])
+        if i.is_plain and i.numel and not (0 <= i.array().min() and i.array().max() < rows):
+            return f"%{i.name}: expected constant indices from 0 to {rows - 1}"
+        return None
+
 
 TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
 """Names of TensorFlow's operators that check or print values, and return nothing or only their operand."""
