@@ -75,7 +75,7 @@ def test_results_that_are_not_as_declared(declared: Value, message: str) -> None
 
 @pytest.mark.parametrize("shape", [None, (None,), ()])
 def test_unknown_dimensions_of_results_are_free(shape: tuple[int | None, ...] | None) -> None:
-    """A file writes [] for a result of unknown rank, too."""
+    """A file has [] both for a scalar and for a result of unknown rank."""
     assert evaluate(Twice(x_value(None), results=[Value("y", f32, shape)]), [X])[0].shape == (3,)
 
 
