@@ -163,7 +163,7 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
 
 
-def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused() -> None:
+def test_a_signature_of_another_graph_and_metadata_that_are_not_bytes_are_refused() -> None:
     text = 'signature "s" @main (x: %x) -> (y: %y) graph main(%x: f32[2]) -> %y { %y = Neg(%x) }'
     model = parse_model(text)
     model.signatures[0].graph = parse_model(text).main
