@@ -123,11 +123,11 @@ class RemoveGatherGuard(Rewrite):
 
     @condition
     def does_not_guard(self, match: Match, i: Value) -> str | None:
-        """A constant ``i`` has numbers from 0 to n - 1 only; for a computed ``i``, the user guarantees this."""
+        """A constant ``i`` has only numbers from 0 to n - 1; for a computed ``i``, the user guarantees this."""
         rows = int(match.value("n").array().reshape(-1)[0])
-        if i.is_plain and i.numel and not (0 <= i.array().min() and i.array().max() < rows):
-            return f"%{i.name}: expected constant indices from 0 to {rows - 1}"
-        return None
+        if not i.is_plain or ((i.array() >= 0) & (i.array() < rows)).all():
+            return None
+        return f"%{i.name}: expected constant indices from 0 to {rows - 1}"
 
 
 TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
