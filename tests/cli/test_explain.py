@@ -120,7 +120,7 @@ def test_an_empty_name_selects_no_operator(net: Path, capsys: pytest.CaptureFixt
     """An unset shell variable gives such a name; it must not ask for all passes."""
     assert explain([str(net), "--op", ""]) == 1
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", "error: the model has no operator or result \n")
+    assert (printed.out, printed.err) == ("", "error: the model has no operator or result ''\n")
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 3])

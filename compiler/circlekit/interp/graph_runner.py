@@ -119,7 +119,7 @@ class GraphRunner:
         """Return the execution plan of ``graph``; make a new plan if the graph has changed."""
         plan = self._plans.get(graph)
         if plan is None or plan.epoch != graph.epoch:
-            plan = self._plans[graph] = ExecutionPlan(graph)
+            plan = self._plans[graph] = ExecutionPlan(graph, self.model)
         return plan
 
     def _run(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
