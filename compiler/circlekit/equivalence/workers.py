@@ -41,7 +41,8 @@ class Loss(Generic[J]):
     def __str__(self) -> str:
         if self.code is None:
             return "exceeds the time limit"
-        end = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
+        names = {each.value: each.name for each in signal.Signals}  # not of every real-time signal
+        end = names.get(-self.code, f"signal {-self.code}") if self.code < 0 else f"exit code {self.code}"
         return f"ends the process ({end})"
 
 
