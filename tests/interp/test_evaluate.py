@@ -187,6 +187,7 @@ def test_a_custom_kernel_that_returns_lists_of_unequal_lengths() -> None:
     [
         ("TestHalf", 3, "custom operator TestHalf: expected a function as kernel, got 3"),
         (3, abs, "expected the name of a custom operator, got int"),
+        ("", abs, "expected the name of a custom operator, got ''"),
     ],
 )
 def test_what_cannot_be_registered(name: Any, kernel: Any, message: str) -> None:
