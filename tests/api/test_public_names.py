@@ -169,7 +169,7 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     ),
     "processes of another type": (
         lambda m, _: circlekit.calibrate(m, [X], processes="2"),  # type: ignore[arg-type]
-        "expected at least 1 process, got '2'",
+        "processes: expected an integer of at least 1, got '2'",
     ),
     "seconds of another type": (
         lambda m, _: circlekit.quantize(m, [X], seconds="1"),  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ BROKEN = {
         %t = Transpose(%x, [-7,-7]) : f32[2,4]
         %y = FullyConnected(%x, %t) : f32[2,2]""",
 }
-"""{pass (variant): what the pass would rewrite, but for a broken operator}."""
+"""{pass (variant): operators that the pass examines; at least one of them is broken}."""
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -97,7 +97,7 @@ def instances(name: str) -> list[Model | None]:
 
 
 MAX_PICTURES = 2
-"""The largest number of pictures of one pass whose mutants are tested; more of them share conditions."""
+"""The largest number of pictures of one pass whose mutants are tested; the others repeat the conditions."""
 
 
 def check_mutants(name: str, base: Model) -> int:

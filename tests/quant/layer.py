@@ -41,9 +41,10 @@ def changed(index: int, change: Callable[[np.ndarray], None]) -> Model:
 
 
 def check(model: Model, scheme: str, given: Samples, tolerance: float) -> QuantizationReport:
-    """Quantize ``model``; compare its results with those before (``tolerance``), and with LiteRT (exactly).
+    """Quantize ``model`` and compare its results for the first sample with those of the float model.
 
-    ``tolerance``: the largest error, as a part of the largest magnitude of the float result.
+    ``tolerance``: the largest error, as a part of the largest magnitude of the float result.  Where LiteRT
+    is installed, its results must be equal.
     """
     expected = circlekit.run(model, given[0])
     report = circlekit.quantize(model, scheme, given, auto=False)

@@ -170,6 +170,10 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
         ),
         "the bias %b: expected 16 scales, got 2",
     ),
+    (lambda g: g["tensors"].update(c=5), "%c: expected an object as a form, got 5"),
+    (lambda g: g["tensors"]["c"].update(dtype=[1]), r"%c: expected a text, got \[1\]"),
+    (lambda g: g["operators"].update(c=5), "expected an object as operator %c, got 5"),
+    (lambda g: g["operators"]["c"].update(operands={"a": {}}), "the index of an operand of %c, got 'a'"),
     (lambda g: g.pop("tensors"), "it has no 'tensors'"),
     (
         lambda g: g["constants"].update(w={"dtype": "int8", "shape": [2], "data": [1, 2]}),

@@ -257,3 +257,14 @@ def test_missing_ranges_at_a_join_follow_from_the_known_ones(join: str, observed
     assert {op.code for op in model.main} >= {"QUANTIZE", "DEQUANTIZE"}
     # half a step of the range -20 to 100
     np.testing.assert_allclose(circlekit.run(model, given)[0], expected, atol=120 / 255 / 2 + 1e-3)
+
+
+@pytest.mark.parametrize("user", ["output", "float operator"])
+def test_a_quantized_copy_has_another_name_than_a_constant_that_stays(user: str) -> None:
+    line, outputs = ("", "%y, %w") if user == "output" else ("%z = Exp(%w)", "%y, %z")
+    text = f"graph main(%x: f32[2]) -> {outputs} {{ %w = const f32[2] [1.0, 2.0] %y = Add(%x, %w) {line} }}"
+    model = circlekit.parse(text)
+    floats = {"z": "float"} if line else {}
+    circlekit.quantize(model, "int8", [[np.ones(2, np.float32)]], operators=floats, passes=(), auto=False)
+    constants = {(value.name, value.dtype.short) for value in model.main.values() if value.is_const}
+    assert constants == {("w", "f32"), ("w_i8", "i8")}

@@ -91,6 +91,8 @@ def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFi
     assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
     assert call("rawdata2hdf5", "-l", "raw.txt", "-o", str(work)) == 255
     assert "cannot be written: expected a file" in capsys.readouterr().err
+    assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "0.raw") == 255
+    assert "0.raw is an input; choose another file to write" in capsys.readouterr().err
     with patch("h5py.File", side_effect=OSError(errno.ENOSPC, "Unable to create file (\ntime = now)")):
         assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "bad.h5") == 255
     full = "rawdata2hdf5: OSError: bad.h5 cannot be written: No space left on device\n"

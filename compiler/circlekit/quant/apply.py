@@ -55,14 +55,14 @@ class _Applier:
     ``stored``: the form of each value that is quantized so far.
     ``converted``: copies of values in other forms.  The key of a copy is (value, ``TensorForm.key`` of the
     copy's form); the key of a float copy is (value, f32).
-    ``copied``: the constants of which there is a copy.
+    ``copied``: for each constant of which there are copies, the first copy.
     """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
         self.graph, self.plan = graph, plan
         self.stored: dict[Value, TensorForm] = {}
         self.converted: dict[tuple[Value, Any], Value] = {}
-        self.copied: set[Value] = set()
+        self.copied: dict[Value, Value] = {}
 
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
         """Quantize the graph.
@@ -90,7 +90,14 @@ class _Applier:
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
+        self._rename_copies()
         self._drop_empty_tables()
+
+    def _rename_copies(self) -> None:
+        """Give another name to each copy that has the name of a constant which stays in the graph."""
+        for value, copy in self.copied.items():
+            if value.use_count or self.graph.is_output(value):
+                copy.name = self.graph.unique_name(f"{value.name}_{copy.dtype.short}")
 
     def _drop_empty_tables(self) -> None:
         """Drop the empty buffers and quantization tables that TensorFlow's converter writes.
@@ -169,7 +176,10 @@ class _Applier:
         self.stored[value] = form
 
     def _constant(self, value: Value, form: TensorForm) -> Value:
-        """Return the copy of the constant ``value`` in ``form``; all users of this form share the copy."""
+        """Return the copy of the constant ``value`` in ``form``; all users of this form share the copy.
+
+        The first copy of a constant gets the name of the constant.
+        """
         key = (value, form.key)
         if key not in self.converted:
             data = self.plan.constants.get(value.name)
@@ -179,18 +189,13 @@ class _Applier:
                 data = packed(data, form.dtype)
             elif data.dtype != form.dtype.numpy:
                 data = data.astype(form.dtype.numpy)
-            name = self._name(value, form)
+            is_first = value not in self.copied
+            name = value.name if is_first else self.graph.unique_name(f"{value.name}_{form.dtype.short}")
             new = Value(name, form.dtype, value.shape, data, form.quantization(name))
+            self.copied.setdefault(value, new)
             self.converted[key] = new
             self.stored[new] = form
         return self.converted[key]
-
-    def _name(self, value: Value, form: TensorForm) -> str:
-        """Return a name for a copy of the constant ``value``: the first copy takes the constant's name."""
-        if value in self.copied:
-            return self.graph.unique_name(f"{value.name}_{form.dtype.short}")
-        self.copied.add(value)
-        return value.name
 
     def _converted(self, value: Value, form: TensorForm) -> Value:
         """Return ``value`` itself if it is stored in ``form``, else the result of a QUANTIZE to ``form``.

@@ -211,10 +211,12 @@ class GraphChooser(ConstantForms):
     def _try_store(self, value: Value, form: TensorForm) -> bool:
         """Make ``form`` the stored form of ``value`` if that is possible; return whether it is.
 
-        The value must have one use and no other given form, and must not be an output.  Its producer must
-        have activations of the dtype of ``form``, and be able to produce any scale and zero point.  If the
-        producer's result must have the form of an operand (``results_follow``), the producer must have one
-        result.  This operand must satisfy the same conditions, and gets ``form``, too.
+        These conditions must hold:
+
+        - The value has one use, is not an output, and has no given form other than ``form``.
+        - Its producer has activations of the dtype of ``form``, and can produce any scale and zero point.
+        - If the result of the producer must have the form of an operand (``results_follow``), the producer
+          has one result, and the operand fulfills these conditions, too.  It then gets ``form``.
         """
         values = []  # those that get ``form``
         while (producer := self._free_producer(value, form)) is not None:

@@ -157,7 +157,8 @@ class Plan:
     """The plan of a model.
 
     ``scheme``: the name of the default scheme.  ``graphs``: the plans of the graphs, in their order.
-    ``inputs``, ``outputs``: the dtypes of quantized inputs and outputs; None: they stay float.
+    ``inputs``, ``outputs``: None: the inputs or outputs stay float.  A dtype, that of the default scheme:
+    they are stored in their forms in ``graphs``; an operator with another scheme may give them another dtype.
     ``preparation``: what to do with the float model first.
     """
 
@@ -272,11 +273,12 @@ def _one_or_list(numbers: Sequence[Any]) -> Any:
 
 def _decoded(tree: Mapping[str, Any]) -> Plan:
     """Return the plan in a JSON object; raise the errors that ``from_json`` converts."""
-    if not isinstance(tree, dict):
-        raise ValueError(f"expected an object, got {tree!r:.40}")
-    inputs, outputs = (_dtype(tree[side]) if tree.get(side) else None for side in ("inputs", "outputs"))
-    graphs = [_decoded_graph(graph) for graph in tree["graphs"]]
-    preparation = _decoded_preparation(tree.get("preparation", {}))
+    _object(tree, "a plan")
+    inputs, outputs = (_dtype(_text(tree[s])) if tree.get(s) else None for s in ("inputs", "outputs"))
+    if not isinstance(tree["graphs"], list):
+        raise ValueError("expected a list of objects as graphs")
+    graphs = [_decoded_graph(_object(graph, "a graph")) for graph in tree["graphs"]]
+    preparation = _decoded_preparation(_object(tree.get("preparation", {}), "preparation"))
     return Plan(_text(tree["scheme"]), graphs, inputs, outputs, preparation)
 
 
@@ -294,6 +296,13 @@ def _decoded_preparation(tree: Mapping[str, Any]) -> Preparation:
     if not isinstance(techniques, list) or not all(isinstance(record, dict) for record in techniques):
         raise ValueError(f"expected a list of objects as techniques, got {techniques!r}")
     return preparation
+
+
+def _object(content: Any, name: str) -> Mapping[str, Any]:
+    """Return ``content``; raise ValueError if it is not a JSON object.  ``name``: for the message."""
+    if not isinstance(content, dict):
+        raise ValueError(f"expected an object as {name}, got {content!r:.40}")
+    return content
 
 
 def _text(content: Any) -> str:
@@ -321,16 +330,18 @@ def _integer(content: Any, name: str) -> int:
 def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
     """Return the plan of one graph in a JSON object."""
     plan = GraphPlan()
-    for name, fields in graph["tensors"].items():
+    for name, fields in _object(graph["tensors"], "tensors").items():
         plan.tensors[name] = _decoded_form(fields, f"%{name}")
-    for name, op in graph["operators"].items():
-        operands = op.get("operands", {}).items()
-        forms = {int(i): _decoded_form(fields, f"operand {i} of %{name}") for i, fields in operands}
-        named = op.get("inner", {}).items()
+    for name, op in _object(graph["operators"], "operators").items():
+        operands = _object(_object(op, f"operator %{name}").get("operands", {}), f"operands of %{name}")
+        if wrong := [i for i in operands if not i.isdecimal()]:
+            raise ValueError(f"expected the index of an operand of %{name}, got {wrong[0]!r}")
+        forms = {int(i): _decoded_form(form, f"operand {i} of %{name}") for i, form in operands.items()}
+        named = _object(op.get("inner", {}), f"inner tensors of %{name}").items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
         code, scheme, reason = map(_text, (op["code"], op["scheme"], op.get("reason", "")))
         plan.operators[name] = OperatorPlan(code, scheme, reason, forms, inner)
-    for name, constant in graph.get("constants", {}).items():
+    for name, constant in _object(graph.get("constants", {}), "constants").items():
         plan.constants[name] = _array(constant, name)
     return plan
 
@@ -342,7 +353,7 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
     numbers are not as many as ``shape`` says.
     """
     try:
-        dtype, data, shape = (tree[key] for key in ("dtype", "data", "shape"))
+        dtype, data, shape = (_object(tree, "a constant")[key] for key in ("dtype", "data", "shape"))
         if dtype not in NUMBER_DTYPES:
             raise ValueError(f"expected a dtype of signed integers or floats, got {dtype!r}")
         is_integer = np.dtype(dtype).kind == "i"
@@ -362,14 +373,17 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
 def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
     """Return the form in a JSON object; raise FormatError, beginning with ``where``, for a wrong object."""
     try:
-        scale, zero_points = np.atleast_1d(tree.get("scale", [])), tree.get("zero_point", [])
+        scale, zero_points = (
+            np.atleast_1d(_object(tree, "a form").get("scale", [])),
+            tree.get("zero_point", []),
+        )
         zero_points = zero_points if isinstance(zero_points, list) else [zero_points]
         if scale.ndim > 1 or scale.dtype.kind not in "iufO":  # O: integers beyond 64 bits
             raise ValueError("expected a number or a list of numbers as scale")
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
             scales = tuple(scale.astype(np.float32).tolist())
         return TensorForm(
-            _dtype(tree["dtype"]),
+            _dtype(_text(tree["dtype"])),
             scales,
             tuple(_integer(zero_point, "zero_point") for zero_point in zero_points),
             _integer(tree.get("axis", 0), "axis"),
@@ -387,5 +401,5 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
 def _dtype(name: str) -> DType:
     """Return the dtype with the short name ``name``, such as ``i8``; raise ValueError for other names."""
     if name not in BY_SHORT:
-        raise ValueError(f"no dtype is named {name}{did_you_mean(str(name), BY_SHORT)}")
+        raise ValueError(f"no dtype is named {name or repr(name)}{did_you_mean(name, BY_SHORT)}")
     return BY_SHORT[name]

@@ -115,7 +115,7 @@ def plan_model(
 
     ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
     ``ranges``, ``target``, ``given``: see ``choose``.
-    ``inputs``, ``outputs``: dtypes of quantized inputs and outputs; None: they stay float.
+    ``inputs``, ``outputs``: see ``Plan``.
     """
     plan = choose(model, ranges, schemes_of(model, scheme, operators, only), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs

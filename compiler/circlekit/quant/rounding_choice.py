@@ -52,11 +52,12 @@ def best_rounding(
 ) -> tuple[Plan, list[str]]:
     """Try each of ALTERNATIVES on a new plan; return the best plan, and sentences for the report.
 
-    The best plan has the smallest error of the outputs of the whole model.
+    The best plan has the largest gain (``paired_gain``) over rounding to nearest, measured at the outputs of
+    the whole model.
 
     ``make_plan``: returns a new plan that no technique has changed.
-    ``samples``: at least two, each with arrays in the order of the graph's inputs.  Techniques are fitted to
-    the first three quarters; the error is measured on the last quarter, at least on one sample.
+    ``samples``: at least two, each with arrays in the order of the graph's inputs.  The error is measured on
+    the last quarter (rounded down, at least one sample); techniques are fitted to the samples before it.
     ``reference``: the outputs of the float model for each sample.
     ``without``: names in ``ROUNDING`` of the techniques that are not tried.
     """
@@ -81,5 +82,7 @@ def best_rounding(
     result = f"{ratios[-1]} on samples held back, {ratios[0]} by rounding to nearest"
     notes = [f"layers: {chosen or 'no technique chosen'}; {result}"]
     if sweeps[best] is not sweeps[-1]:
-        notes.append(f"{alternatives[best][0]} is kept with {ratios[best]}: it has the smallest error")
+        notes.append(
+            f"{alternatives[best][0]} is kept with {ratios[best]}: its noise has the smallest mean amplitude"
+        )
     return sweeps[best].plan, notes

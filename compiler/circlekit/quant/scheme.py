@@ -119,5 +119,6 @@ def find_scheme(name: str) -> Scheme | None:
         return None
     if name not in SCHEMES:
         known = ", ".join([*SCHEMES, NO_SCHEME])
-        raise UnsupportedError(f"no scheme is named {name}{did_you_mean(name, SCHEMES)}; there are {known}")
+        shown = name or repr(name)
+        raise UnsupportedError(f"no scheme is named {shown}{did_you_mean(name, SCHEMES)}; there are {known}")
     return SCHEMES[name]

@@ -54,7 +54,7 @@ class SearchBudget:
         return SearchBudget(seconds, sum(work_of(op) + OPERATOR_WORK for op in model.main) + 1)
 
     def runs(self, part: float = 1.0) -> float:
-        """Return how many runs ``part``, 0 to 1, of the whole budget pays for."""
+        """Return how many runs a ``part`` (0 to 1) of the whole budget pays for."""
         return part * self.seconds * WORK_PER_SECOND / self.run_work
 
     def spend(self, runs: float) -> None:

@@ -58,6 +58,16 @@ def test_hdf5_files_in_and_out(model: Path, named: bool) -> None:
         np.testing.assert_array_equal(file["value/1"], -N)
 
 
+def test_inputs_are_not_overwritten(model: Path, prefix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second output has the path of the second input, or the first output that of the model."""
+    (model.parent / "net0").symlink_to(model)
+    for output, found in ((prefix, "in0"), (model.parent / "net", "net0")):
+        assert main([str(model), str(prefix), str(output)]) in (1, 255)
+        assert f"{found} is an input; choose another file to write" in capsys.readouterr().err
+    assert Path(f"{prefix}1").read_bytes() == N.tobytes()
+    assert model.read_text() == TEXT
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

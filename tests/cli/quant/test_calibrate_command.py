@@ -225,7 +225,7 @@ def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.Captu
         ("in.circle out.txt --random 1", 2, "expected the extension .json or .npz"),
         ("in.circle in.circle --random 1", 1, "is an input"),
         ("in.circle no/out.json --random 1", 1, "does not exist"),
-        ("in.circle out.json --inputs empty.txt", 1, "a line for each sample, got an empty file"),
+        ("in.circle out.json --inputs empty.txt", 1, "a line for each sample, got none"),
         ("in.circle out.json --inputs three.txt", 1, "one for each of 2 inputs, got 3"),
         ("in.circle out.json --inputs short.txt", 1, "in line 1 of short.txt"),
         ("in.circle out.json --inputs nan.npz", 1, "%x has NaN in 1 of 3 elements"),

@@ -79,7 +79,7 @@ def moves(count: int) -> str:
     ],
 )
 def test_which_producers_absorb_a_constant(body: str, is_offset: bool, refusal: str | None) -> None:
-    """%v is multiplied by a constant, or a constant is added to it if ``is_offset``."""
+    """If ``is_offset``, a constant is added to %v; else %v is multiplied by a constant."""
     model = parse_model(
         f"""graph main(%x: f32[1,4,4,3], %f: f32[3,1,1,3]) -> %y {{
               %w = const f32[3,1,1,3] gaussian(0, 1)

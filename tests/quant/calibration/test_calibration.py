@@ -103,7 +103,7 @@ def test_an_empty_tensor_is_observed_without_numbers() -> None:
 
 
 def test_tensors_with_one_name_have_ranges_of_their_own() -> None:
-    """The first tensor that has a name keeps it, and an output always does."""
+    """Of several tensors with one name, the input or output of the graph keeps it."""
     model = ck.parse(TEXT)
     for op in model.main:
         op.output.name = "y"
@@ -180,7 +180,7 @@ def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, n
             ck.calibrate(model, samples, channels=names)
 
 
-def test_a_name_that_is_not_in_a_list_selects_one_tensor() -> None:
+def test_a_name_as_a_string_selects_one_tensor() -> None:
     model = ck.parse("graph main(%first: f32[2]) -> %second { %second = Neg(%first) }")
     found = ck.calibrate(model, [[np.ones(2, np.float32)]], channels="first", histograms="second").main
     assert [name for name, seen in found.items() if seen.channels is not None] == ["first"]

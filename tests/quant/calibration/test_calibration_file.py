@@ -29,7 +29,15 @@ from circlekit.errors import FileError, FormatError
             "expected both min and max",
         ),
         ('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": NaN}}]}', "expected finite numbers"),
-        ('{"calibration": 1, "graphs": [{"a": 5}]}', "tensor a"),
+        ('{"calibration": 1, "graphs": [{"a": 5}]}', "tensor a: expected an object as statistics, got 5"),
+        ('{"calibration": 1, "graphs": 5}', "expected a list of objects as graphs"),
+        ('{"calibration": 1, "graphs": [5]}', "expected an object as a graph, got 5"),
+        (
+            '{"calibration": 1, "samples": "2", "graphs": []}',
+            "expected an integer from 0 .* as samples, got '2'",
+        ),
+        ('{"calibration": 1, "engine": null, "graphs": []}', "expected a text as engine, got None"),
+        ('{"calibration": 1, "is_complete": "no", "graphs": []}', "expected true or false as is_complete"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1, "minima": [1]}}]}', "as many minima"),
     ],
 )
@@ -52,7 +60,7 @@ def test_fields_that_a_file_lacks_are_as_in_a_new_calibration(tmp_path: Path) ->
     assert loaded.of(ck.parse("graph main(%a: f32[1]) -> %a { }").main.inputs[0]) is loaded["a"]
 
 
-def test_other_extensions_are_refused(tmp_path: Path) -> None:
+def test_an_extension_other_than_json_or_npz_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"expected the extension \.json or \.npz"):
         ck.Calibration().save(tmp_path / "c.txt")
 
@@ -90,6 +98,11 @@ CHANNELS: dict[str, Any] = {
         ({"min": 0, "max": None}, "expected both min and max, or neither, got 0 and None"),
         ({"min": -1e39, "max": 0}, "expected finite numbers"),
         ({"minima": [0, 1], "maxima": [1]}, "expected as many minima as maxima, got 2 and 1"),
+        ({"count": -1}, "expected an integer from 0 .* as count, got -1"),
+        ({"count": 2.5}, "expected an integer from 0 .* as count, got 2.5"),
+        ({"histogram": {**HISTOGRAM, "bin_width": "2"}}, "expected a bin_width such as"),
+        ({"histogram": {**HISTOGRAM, "first_bin": "3"}}, "expected an integer from .* as first_bin, got '3'"),
+        ({"histogram": [1]}, "expected an object as histogram"),
         ({"minima": "numbers_7"}, "expected a list of numbers or .* an array in the file, got 'numbers_7'"),
     ],
     ids=str,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result does not depend on who runs the samples (processes, a cluster, LiteRT), or on interruptions."""
+"""Processes, a cluster and interruptions do not change the result; LiteRT gives the same up to rounding."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_litert_computes_the_same_ranges(model: ck.Model) -> None:
         assert theirs[name].count == ours[name].count
 
 
-def test_litert_computes_the_same_ranges_of_empty_tensors_and_of_those_inside() -> None:
+def test_litert_computes_the_same_ranges_of_empty_tensors_and_inside_an_lstm() -> None:
     """LiteRT shows no tensors inside an LSTM; they follow from its operands, its variables and constants."""
     pytest.importorskip("ai_edge_litert")
     empty = ck.parse("graph main(%x: f32[0,2], %z: f32[1]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Neg(%z)\n}")

@@ -44,7 +44,7 @@ def test_merging_gives_the_histogram_of_all_numbers(seed: int) -> None:
     ],
 )  # fmt: skip
 def test_bins_are_as_narrow_as_allowed(numbers: list[float]) -> None:
-    """With half the width there would be more bins than allowed, or indices with more bits."""
+    """Half the width would need more bins than MAX_BINS, too many bits, or an exponent below the smallest."""
     array = np.array(numbers, np.float32)
     found = Histogram.of(array)
     assert found.counts.size <= MAX_BINS

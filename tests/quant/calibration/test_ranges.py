@@ -77,7 +77,7 @@ def test_clipping_lowers_the_error_of_quantization(
 
 
 @pytest.mark.parametrize("name", ["mse", "octav"])
-def test_ranges_are_for_8_bits_if_none_are_given(name: str, seen: TensorStatistics) -> None:
+def test_ranges_are_for_8_bits_if_no_bits_are_given(name: str, seen: TensorStatistics) -> None:
     assert (
         estimate_range(seen, name) == estimate_range(seen, name, bits=8) != estimate_range(seen, name, bits=9)
     )

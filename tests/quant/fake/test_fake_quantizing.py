@@ -228,8 +228,8 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
             ({"ema_decay": 0.9, "init_range": ends}, "finite numbers with min <= max, got ")
             for ends in (3, (1, 2, 3), (1.0, -1.0), (float("nan"), 1.0), ("0", "1"))
         ),
-        ({"scope": "("}, "is no regular expression"),
-        ({"scope": 5}, "is no regular expression"),
+        ({"scope": "("}, "is not a regular expression"),
+        *(({"scope": scope}, "is not a regular expression") for scope in (5, 0, b"x")),
     ],
 )
 def test_refused_options(options: dict[str, Any], sentence: str) -> None:

@@ -23,12 +23,12 @@ def planned(text: str, *data: np.ndarray, scheme: str = "int8", **options: Any) 
     ("body", "outputs", "is_shared"),
     [
         ("%a = Mul(%x, 0.5)", "%y", True),
-        ("%a = Mul(%x, 0.5)", "%y, %a", False),  # the form of an output is its own
-        ("%a = Mul(%x, 0.5)\n%n = Abs(%a)", "%y, %n", False),  # another reader
+        ("%a = Mul(%x, 0.5)", "%y, %a", False),  # %a is an output of the graph
+        ("%a = Mul(%x, 0.5)\n%n = Abs(%a)", "%y, %n", False),  # %a has another user
         ("%a = Tanh(%x)", "%y", False),  # its scale is fixed
-        ("%m = Mul(%x, 0.5)\n%a = Slice(%m, [0, 1], [1, 7])", "%y", True),  # moved
+        ("%m = Mul(%x, 0.5)\n%a = Slice(%m, [0, 1], [1, 7])", "%y", True),  # %m is moved
         ("%m = Mul(%x, 0.5)\n%a = Slice(%m, [0, 1], [1, 7])\n%n = Abs(%m)", "%y, %n", False),
-        ("%a = Slice(%x, [0, 1], [1, 7])", "%y", False),  # an input of the graph
+        ("%a = Slice(%x, [0, 1], [1, 7])", "%y", False),  # %x, an input of the graph, is moved
     ],
 )
 def test_operands_are_made_in_the_form_of_a_concatenation(body: str, outputs: str, is_shared: bool) -> None:
@@ -84,7 +84,8 @@ def test_constants_in_the_form_of_an_operand_are_covered_unless_they_stand_for_i
 ) -> None:
     """%x has the range -2 to 2 in steps of 4/255 = 0.016.
 
-    A number beyond 256 times the farther end (512) stands for infinity; 2.01 is less than a step beyond 2.
+    A number of a magnitude above 512, which is 256 times the largest of %x, stands for infinity.
+    2.01 is less than a step beyond 2.  ``covered``: the end of the result's range on the side of ``value``.
     """
     text = f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{value}]) }}"
     form = planned(text).tensors["y"]
@@ -102,7 +103,7 @@ def test_a_constant_one_step_beyond_the_range_needs_no_other_form(steps: int, wa
     assert planned(text, x).tensors["y"].scale[0] == pytest.approx(scale, rel=1e-6)
 
 
-def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
+def test_ranges_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     """HARD_SWISH needs a scale of the result of at least 1/127 of the operand's scale.
 
     Its kernel multiplies integers by (operand scale / 128) / result scale, which must be below 1.
@@ -112,7 +113,7 @@ def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     step = plan.tensors["x"].scale[0] / 127
     assert plan.tensors["y"].scale[0] == pytest.approx(step, rel=1e-6)
     assert "the kernel cannot compute finer steps" in plan.tensors["y"].reason
-    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")  # of -2 to 2: -0.375 to 5/3
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")  # y: -0.375 to 5/3
     assert plan.tensors["y"].scale[0] == pytest.approx((5 / 3 + 0.375) / 255, rel=0.05)
 
 
@@ -120,7 +121,7 @@ def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     ("line", "least"), [("SquaredDifference(%x, %x)", 1e10 / 2048), ("Sub(%x, %x)", 1e5 / 2**18)]
 )
 def test_results_that_are_always_0_get_steps_that_the_kernel_can_compute(line: str, least: float) -> None:
-    """With finer steps, LiteRT ends the process."""
+    """With finer steps, LiteRT ends the process (SQUARED_DIFFERENCE) or gives wrong integers (SUB)."""
     x = np.array([[-128, 127, 0, 0, 0, 0, 0, 0]], np.float32) * np.float32(1e5)
     plan = planned(f"graph main(%x: f32[1,8]) -> %y {{ %y = {line} }}", x)
     assert plan.tensors["x"].scale[0] == pytest.approx(1e5)

@@ -72,7 +72,7 @@ def test_weights_have_the_scales_of_the_scheme(
 @pytest.mark.parametrize("largest", [3, 7, 31])
 @pytest.mark.parametrize("step", [0.6, 0.5, 0.3, 0.02, 1e-6])
 def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step: float) -> None:
-    """Steps are halved until they are at most the wanted step, or the integers would leave the dtype."""
+    """Steps are halved as long as they exceed the wanted step and the integers still fit into the dtype."""
     scale = (0.5, 0.25) if per_channel else (0.5,)
     form = TensorForm(i8, scale, (0,) * len(scale), axis=1, rounds=True)
     steps = np.array([[largest, -2], [0, 1]]) if per_channel else np.array([[-largest, 2], [0, 1]])
@@ -160,7 +160,7 @@ def chooser(text: str, scheme: str, given: dict[str, TensorForm]) -> GraphChoose
         ("int16x8", TensorForm(i16, (0.5,), (3,)), False),
     ],
 )
-def test_an_operand_is_rounded_to_the_form_of_the_result_only_if_that_fits(
+def test_an_operand_is_rounded_to_the_form_of_the_result_only_if_the_form_fits(
     scheme: str, form: TensorForm, fits: bool
 ) -> None:
     """int16 activations have no zero point."""
@@ -182,10 +182,10 @@ def test_steps_become_finer_only_if_the_given_form_fits(scheme: str, form: Tenso
     """The numbers from the lowest of the form to the bound 1.5 take less than half of its integers."""
     text = "graph main(%x: f32[4]) -> %y {\n%c = const f32[] [1.5]\n%k = Minimum(%x, %c)\n%y = Neg(%k)\n}"
     made = chooser(text, scheme, {"c": form, "k": form})
-    reader = made.graph.ops[1]
-    made.refined.add(reader)
-    made.refine_operands(reader)
-    finer = made.operand_forms[reader].get(0)
+    user = made.graph.ops[1]
+    made.refined.add(user)
+    made.refine_operands(user)
+    finer = made.operand_forms[user].get(0)
     assert (finer is not None and finer.scale[0] < form.scale[0]) == fits
 
 
@@ -225,3 +225,13 @@ def test_ranges_that_are_not_finite_are_left_out() -> None:
     ranges = {"x": (0.0, 1.0)}
     add_ranges(graph, ranges)
     assert "l" not in ranges
+
+
+def test_a_known_range_of_one_result_is_kept() -> None:
+    text = (
+        "graph main(%x: f32[4]) -> %a, %b, %c {\n  %a, %b, %c = SplitV(%x, [1, 1, 2], 0) {num_splits: 3}\n}"
+    )
+    for known in ("a", "b"):
+        ranges = {"x": (-2.0, 2.0), known: (-1.0, 1.0)}
+        add_ranges(circlekit.parse(text).main, ranges)
+        assert ranges == {**dict.fromkeys("xabc", (-2.0, 2.0)), known: (-1.0, 1.0)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators mixed precision raises: within the budget, no more than the target needs, and the notes."""
+"""The choice of operators to raise: within the budget, no more than the target needs; and its notes."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_only_single_steps_continue_from_the_state_of_the_sample_before(steps: i
     assert np.array_equal(first, second) is not continues
 
 
-def test_axes_that_are_not_known_are_no_pattern() -> None:
+def test_patterns_need_known_axes() -> None:
     unknown_rank = "graph main(%x: f32[*]) -> %z" + SOFTMAX.format(axis=1).partition("%z")[2]
     computed = SOFTMAX.format(axis=1).replace("(%x: f32[2,8])", "(%x: f32[2,8], %i: i32[1])")
     for text in (unknown_rank, computed.replace("Sum(%e, [-1])", "Sum(%e, %i)")):

@@ -63,7 +63,7 @@ def test_noises_are_those_of_numpy_with_one_constant_or_tensor_rounded() -> None
 
 
 def test_samples_may_be_infinite() -> None:
-    """The results of layers are then NaN, which does not count; numpy must not warn."""
+    """The results of layers are then NaN.  NaN does not count as noise, and numpy must not warn."""
     model = chain(20.0)
     plan = planned(model)
     (x,) = SAMPLES[0]
@@ -71,7 +71,7 @@ def test_samples_may_be_infinite() -> None:
 
 
 def test_the_worst_output_counts() -> None:
-    """The last sample is 30 times as large, its %z 900 times; int8 rounds %z of the other samples to 0."""
+    """The last sample is 30 times as large as the others, and its %z 900 times: int8 rounds their %z to 0."""
     model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")
     samples = [*SAMPLES[:3], [SAMPLES[3][0] * 30]]
     plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of tensors: the file that visq writes, the drawing, and documents that are no such file."""
+"""Errors of tensors: the file that visq writes, the drawing, and documents that are not such a file."""
 
 from __future__ import annotations
 

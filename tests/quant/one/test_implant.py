@@ -107,7 +107,7 @@ def test_a_constant_without_integers_is_rounded_by_channel(tmp_path: Path) -> No
     ("number", "dtype", "expected"),
     [("nan", "uint8", None), ("inf", "uint8", 255), ("3e38", "int64", 2**63 - 1024)],
 )
-def test_constants_that_are_rounded_are_numbers_and_are_clamped(
+def test_constants_to_round_must_be_numbers_and_are_clamped(
     number: str, dtype: str, expected: int | None, tmp_path: Path
 ) -> None:
     model = circlekit.parse(f"graph main(%x: f32[1]) -> %y {{ %y = Add(%x, [{number}]) : f32[1] }}")

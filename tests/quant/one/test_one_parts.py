@@ -34,13 +34,13 @@ def form(scales: int = 1, zero_point: int = 0) -> Quantization:
         ((u8, form(zero_point=1)), (u8, form()), False),
         ((u8, form()), (u8, replace(form(), scale=np.ones(1, np.float32))), False),
         ((u8, form()), (i8, form()), False),
-        ((u8, form(2)), (u8, form(2)), False),
+        ((u8, form(2)), (u8, form(2)), False),  # several scales
         ((u8, form()), (u8, None), False),
         ((u8, None), (u8, form()), False),
         ((u8, None), (u8, None), False),
     ],
 )
-def test_values_have_the_same_parameters(
+def test_which_values_have_the_same_parameters(
     first: tuple[DType, Quantization | None], second: tuple[DType, Quantization | None], is_same: bool
 ) -> None:
     a, b = (Value("v", dtype, (1, 2), None, parameters) for dtype, parameters in (first, second))
@@ -194,7 +194,7 @@ def test_floats_stay_between_operators_that_stay_float(
     ("line", "shape"), [("Concatenation(%a, %x) {axis: 0}", "4"), ("Pack(%a, %x) {values_count: 2}", "2,2")]
 )
 def test_operands_that_are_copied_get_the_scale_of_the_result(dtype: DType, line: str, shape: str) -> None:
-    """The uint8 kernel of CONCATENATION converts its operands itself."""
+    """Exception: operands of the uint8 CONCATENATION keep their scales, because its kernel converts them."""
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y, %z {{
       %a = Relu(%x) : f32[2] quant(min: 0.0, max: 3.0)
       %z = Neg(%a) : f32[2] quant(min: -3.0, max: 0.0)
@@ -221,7 +221,7 @@ def test_an_input_of_another_dtype_covers_its_range() -> None:
     ("outputs", "more", "is_refused"),
     [("%p", "", False), ("%p, %q", "", True), ("%p, %r", f"%r = Neg(%q) : f32[1] {ONE_TO_ONE}", True)],
 )
-def test_only_results_that_nobody_reads_need_no_range(outputs: str, more: str, is_refused: bool) -> None:
+def test_only_unused_results_may_lack_a_range(outputs: str, more: str, is_refused: bool) -> None:
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> {outputs} {{
       %p, %q = Split(0, %x) {{num_splits: 2}} : f32[1] {ONE_TO_ONE}, f32[1]
       {more}
@@ -242,7 +242,7 @@ def test_only_results_that_nobody_reads_need_no_range(outputs: str, more: str, i
         ("Concatenation(%h, %h) {axis: 0}", "%y", "", False),
     ],
 )
-def test_an_operand_takes_the_scale_of_the_concatenation_that_alone_reads_it(
+def test_an_operand_takes_the_scale_of_the_concatenation_if_nothing_else_reads_it(
     line: str, outputs: str, more: str, takes: bool
 ) -> None:
     """A concatenation of concatenations keeps the scales of the inner ones."""

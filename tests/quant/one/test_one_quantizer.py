@@ -47,7 +47,10 @@ def test_scales(low: float, high: float, dtype: DType, scale: float, zero_point:
 
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
 def test_a_bias_that_overflows_gets_larger_weight_scales(granularity: str) -> None:
-    """The bias 1000 in units of 1e-5 / 128 is 1.3e10, above the largest i32, 2.1e9."""
+    """The bias would be 1000 / (1/128 * 1e-5) = 1.3e10, above the largest i32, 2.1e9.
+
+    1/128 is the scale of the operand, 1e-5 the smallest scale that ONE gives to weights.
+    """
     text = FC.format(w=1e-6, b=1000.0, r=1001.0).replace("1.0, -1.0]", "1e-6, -1e-6]")
     model = quantized(text, Settings(LayerSetting(u8, granularity)))
     assert value_of(model, "w").quantization.scale[0] > 5e-5  # type: ignore[union-attr]
@@ -84,7 +87,7 @@ def test_a_scalar_bias_is_quantized() -> None:
 )
 @pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
 def test_shapes_of_biases(shape: str, axis: int | None, granularity: str) -> None:
-    """With scales of channels, the channels are on the last axis."""
+    """If each channel has a scale, the channels are on the last axis."""
     text = FC.format(w=0.25, b=0.5, r=4.0).replace("f32[2] [0.5, 0.5]", f"f32[{shape}] gaussian(0, 1)")
     settings = Settings(LayerSetting(u8, granularity))
     if axis is None and (granularity == CHANNEL or "2" not in shape):  # LAYER takes any shape of 2 elements

@@ -107,7 +107,7 @@ def quantized_text(text: str, **options: Any) -> Model:
     ("code", "scales"),
     [("Logistic", [1 / 256, 1 / 32768]), ("Floor", [1.0, 1.0]), ("Tanh", [2 / 256, 1 / 32768])],
 )
-def test_a_conversion_has_the_scale_that_its_operand_has_in_the_other_dtype(
+def test_a_conversion_to_another_dtype_has_the_fixed_scale_of_that_dtype(
     code: str, scales: list[float]
 ) -> None:
     """The result of LOGISTIC has the scale 1/256 in uint8; its conversion to int16 gets the scale 1/32768."""

@@ -127,7 +127,9 @@ def test_a_product_in_onnx_models_is_computed_in_the_dtype_of_its_operands(dtype
         ([0, 1, 2, 3], 16, u8),
     ],
 )
-def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_point: int, dtype: DType) -> None:
+def test_constants_of_onnx_models_get_4_bits_if_they_fit(
+    integers: list[int], zero_point: int, dtype: DType
+) -> None:
     pair = onnx_pair("x", "a", "i16", "0.001", shape="1,2")
     model = parse(f"""graph main(%x: f32[1,2]) -> %y {{{pair}
       %wi = const u8[2,2] {integers}
@@ -159,7 +161,7 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z2)"), "expected the scale, zero point and dtype of %y_q"),
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %z3)"), "expected the scale, zero point and dtype of %y_q"),
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s)"), "expected constant scale and zero point"),
-        (("const i16[1] [0]", "const i32[1] [0]"), "expected one scale of int16, uint8 or int8"),
+        (("const i16[1] [0]", "const i32[1] [0]"), "zero point of int16, uint8 or int8, got 1 and i32"),
         (("(%y_q, %y_s", "(%r, %y_s"), "%y: expected a constant or ONNXQuantizeLinear as operand"),
         (("(%y_q, %y_s, %y_z)", "(%y_q, %a, %y_z)"), "%y: expected constant scale and zero point"),
         (("(%y_q, %y_s, %y_z)", "(%y_q, %y_s, %n)"), "%y: expected constant scale and zero point"),
@@ -169,7 +171,7 @@ def test_constants_of_onnx_models_that_fit_4_bits(integers: list[int], zero_poin
                 "%y_s = const f32[1] [0.001]\n      %y_z = const i16[1] [0]",
                 "%y_s = const f32[2] [0.001, 0.002]\n      %y_z = const i16[2] [0, 0]",
             ),
-            "%y: expected one scale of int16, uint8 or int8",
+            "%y: expected one scale, and a zero point of int16, uint8 or int8, got 2 and i16",
         ),
         (("-> %y {", "-> %y, %y_q {"), "%y_q: expected that only ONNXDequantizeLinear reads it"),
         (

@@ -19,7 +19,7 @@ NET = "graph main(%x: f32[2], %z: f32[3]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Ne
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with the same two samples as two lists of raw files, a folder of raw files, and npz."""
+    """Return a folder with two samples in four formats: two lists, a folder of raw files, and an npz file."""
     arrays = np.arange(10, dtype=np.float32).reshape(2, 5)
     (tmp_path / "raw").mkdir()
     for number, sample in enumerate(arrays):

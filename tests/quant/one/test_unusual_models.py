@@ -13,7 +13,7 @@ from tests.quant.layer import changed, samples
 
 @pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
 def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) -> None:
-    """Kernels round multipliers below 2^-31 to 0."""
+    """The biases are so large that the multiplier would be below 2^-31, which kernels round to 0."""
     model = changed(2, lambda a: np.copyto(a, a * np.float32(1e13)))
     expected = circlekit.run(model, samples()[0])[0]
     circlekit.quantize(model, scheme, samples())
@@ -37,7 +37,7 @@ def test_the_scale_of_a_bias_must_be_finite(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
 def test_a_range_of_nearly_all_floats_has_a_scale(scheme: str) -> None:
-    """With a zero point, the least number of the grid would be below the least float."""
+    """With a zero point, the lowest number of the grid would be below the lowest float."""
     model = circlekit.parse("graph main(%x: f32[1,2]) -> %y { %y = Relu(%x) }")
     largest = np.float32(3.395e38)
     x = np.array([[-largest, largest]], np.float32)
@@ -87,7 +87,7 @@ def test_constants_of_rank_0_run_by_the_rules_of_one() -> None:
 @pytest.mark.parametrize(
     ("operator", "reason"), [("Pow(%x, 2.0)", "has no POW"), ("Div(1.0, %x)", "divisor rounds to 0")]
 )
-def test_operators_without_a_kernel_in_the_form_of_one_are_reported(operator: str, reason: str) -> None:
+def test_operators_that_may_not_run_by_the_rules_of_one_are_reported(operator: str, reason: str) -> None:
     model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {operator} }}")
     notes = circlekit.quantize(model, "one_uint8", [[np.arange(8, dtype=np.float32)[None]]]).notes
     assert any(reason in note for note in notes)

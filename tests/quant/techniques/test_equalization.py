@@ -18,7 +18,7 @@ from tests.quant.techniques.uneven_net import samples, uneven
 RANGES = np.array([1, 0.125, 0.5, 0.25])
 """Largest magnitudes of four channels.
 
-The factors are equal to them: the largest is 1, all are powers of 2, and none is below SMALLEST_FACTOR.
+The factors equal them, because the largest is 1, all are powers of 2, and none is below SMALLEST_FACTOR.
 """
 
 
@@ -77,7 +77,7 @@ def test_a_tensor_between_two_products_has_factors_of_its_own() -> None:
         "%a = Mul(%s, %g)\n%m = Add(%a, %g)",  # another operator reads the constant
     ],
 )
-def test_other_products_keep_their_channels(middle: str) -> None:
+def test_products_that_cannot_absorb_factors_keep_their_channels(middle: str) -> None:
     assert equalize(net(middle), {"m": RANGES}) == []
 
 
@@ -106,10 +106,10 @@ def test_factors_pass_through_operators(middle: str) -> None:
         "%m = Mul(%s, %s)",
         "%m = Tanh(%s)",
         "%m = Add(%s, %s) {act: RELU_N1_TO_1}",
-        "%k = const f32[4] gaussian(0, 1)\n%a = Add(%s, %k)\n%m = Add(%a, %k)",  # %k has two readers
+        "%k = const f32[4] gaussian(0, 1)\n%a = Add(%s, %k)\n%m = Add(%a, %k)",  # %k has two users
     ],
 )
-def test_operators_that_are_not_linear_keep_factors_of_1(middle: str) -> None:
+def test_tensors_that_cannot_be_scaled_keep_factors_of_1(middle: str) -> None:
     assert equalize(net(middle, "FullyConnected(%x, %v)"), {"m": RANGES, "s": RANGES}) == []
 
 

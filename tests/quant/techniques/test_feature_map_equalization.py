@@ -175,7 +175,7 @@ def test_documents_of_patterns_are_read_again(scale: list[float] | None) -> None
         ([{**GOOD, "type": "ShiftOnly"}], "Unsupported EqualizePattern type: ShiftOnly"),
         *(
             [[{**GOOD, "act_scale": scale}], "act_scale's element is not fp32"]
-            for scale in (3, ["1"], [1, None], [1e39], [10**400])
+            for scale in (3, ["1"], [1, None], [True], [1e39], [10**400], [np.nan])
         ),
         ([GOOD, {**GOOD, "act_scale": 1.5}], "act_scale's element is not fp32"),
     ],

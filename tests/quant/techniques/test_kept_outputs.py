@@ -41,7 +41,7 @@ graph main(%x: f32[1,3,3,4]) -> %y, %z {{
 """
 OPERANDS = ("%a", "%a, %b", "%b, %a", "%a, %a", "%a, %c", "%c, %a", "%a, %k", "%k, %a")
 SCALES = 2.0 ** np.arange(8).reshape(8, 1, 1, 1)
-"""The weights of the first layers are divided by these; the magnitudes of channels then differ 128 times."""
+"""The weights of the first layers are divided by these; the magnitudes of channels then differ."""
 
 KINDS = [
     kind

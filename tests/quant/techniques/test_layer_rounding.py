@@ -190,7 +190,7 @@ def test_the_range_of_weights_is_clipped_for_the_inputs_that_matter() -> None:
 
 
 def test_weights_of_inputs_that_do_not_vary_count_a_little() -> None:
-    """Only the weight of the constant input 0 is not 0.  A smaller scale would clip it for no gain."""
+    """Only input 0, which is constant, has a weight other than 0; a smaller scale would clip this weight."""
     data = layer(4)
     data.rows[..., 0] = 1
     data.weights = np.where(np.arange(4) == 0, data.weights, 0)

@@ -72,7 +72,7 @@ def test_trials_may_round_to_numbers_outside_the_domain_of_the_reader() -> None:
 @pytest.mark.parametrize(
     "reader", ["%z = Add(%y, %p)", "%r = Relu(%y)\n  %z = Mul(%y, %r)"], ids=["shows_all", "two_readers"]
 )
-def test_other_operands_keep_their_ranges(reader: str) -> None:
+def test_ranges_stay_if_all_numbers_count_or_there_are_two_readers(reader: str) -> None:
     """Each end keeps more than 3/4 of its magnitude."""
     before, found = chosen(reader)
     low, high = found.get("y", before["y"])

@@ -123,7 +123,7 @@ class RemoveGatherGuard(Rewrite):
 
     @condition
     def does_not_guard(self, match: Match, i: Value) -> str | None:
-        """A constant ``i`` has only numbers from 0 to n - 1; for a computed ``i``, the user guarantees this."""
+        """A constant ``i`` has only numbers from 0 to n - 1; a computed ``i`` is not checked."""
         rows = int(match.value("n").array().reshape(-1)[0])
         if not i.is_plain or ((i.array() >= 0) & (i.array() < rows)).all():
             return None

@@ -28,7 +28,7 @@ class Calibration:
     """The statistics of the float tensors of a model.
 
     ``graphs``: for each graph of the model, in their order, the statistics by name of the tensor.
-    ``samples``: the number of samples.  ``source``: where they come from, for readers.
+    ``samples``: the number of samples.  ``source``: a text that says where they come from.
     ``engine``: the name of the program that ran the model, ``circlekit`` or ``litert``.
     ``last_sample``: a checksum of the last sample.  A run that continues an interrupted run compares the
     checksum, to make sure that both have the same samples.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,8 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[GraphStatist
 def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[GraphStatistics]]:
     """Return (facts, graphs), the arguments with which ``save`` wrote the file.
 
-    ``facts``: the default of each fact, for files that lack it.  A fact in the file is converted to the type
-    of its default.
+    ``facts``: the default of each fact, for files that lack it.  A fact in the file must have the type of its
+    default.
     Raise FileError for an extension that is not in SUFFIXES, or if the file cannot be read; FormatError if it
     is not a calibration; LimitError if an .npz file exceeds the memory limit.
     """
@@ -99,12 +100,11 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
             raise ValueError(f'expected an object with the key "{DOCUMENT}"')
         if document[DOCUMENT] != VERSION:
             raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
-        found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
-        for key, fact in found.items():
-            if isinstance(fact, int) and not 0 <= fact < 2**63:
-                raise ValueError(f"expected an integer from 0 to 2**63 - 1 as {key}, got {fact}")
+        found = {key: _fact(document.get(key, default), default, key) for key, default in facts.items()}
+        if not isinstance(document["graphs"], list):
+            raise ValueError("expected a list of objects as graphs")
         with np.errstate(all="ignore"):  # a number too large for float32 becomes infinite, and is refused
-            return found, [_graph(graph, arrays) for graph in document["graphs"]]
+            return found, [_graph(_object(graph, "a graph"), arrays) for graph in document["graphs"]]
     except KeyError as error:
         raise FormatError(f"{name} is not a calibration: it has no field {error}") from None
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -168,6 +168,31 @@ def _listed(numbers: Array) -> list[Any]:
 # -- reading -----------------------------------------------------------------------------------
 
 
+def _fact(content: Any, default: Any, name: str) -> Any:
+    """Return ``content``, the field ``name``; raise ValueError unless it has the type of ``default``."""
+    if isinstance(default, int) and not isinstance(default, bool):
+        return _integer(content, name)
+    if type(content) is not type(default):
+        expected = "true or false" if isinstance(default, bool) else "a text"
+        raise ValueError(f"expected {expected} as {name}, got {content!r}")
+    return content
+
+
+def _integer(content: Any, name: str, lowest: int = 0) -> int:
+    """Return ``content``, the field ``name``; raise ValueError unless it is an integer in its limits."""
+    if type(content) is not int or not lowest <= content < 2**63:
+        first = "-(2**63)" if lowest else "0"
+        raise ValueError(f"expected an integer from {first} to 2**63 - 1 as {name}, got {content!r}")
+    return content
+
+
+def _object(content: Any, name: str) -> Mapping[str, Any]:
+    """Return ``content``; raise ValueError unless it is a JSON object.  ``name``: for the message."""
+    if not isinstance(content, dict):
+        raise ValueError(f"expected an object as {name}, got {content!r:.40}")
+    return content
+
+
 def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> GraphStatistics:
     """Return the statistics of the tensors of a graph from its JSON object."""
     return {name: _statistics(name, fields, arrays) for name, fields in graph.items()}
@@ -180,7 +205,7 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
     Raise ValueError, with ``name`` in the message, if a field is missing or wrong.
     """
     try:
-        low, high = fields["min"], fields["max"]
+        low, high = _object(fields, "statistics")["min"], fields["max"]
         if (low is None) != (high is None):
             raise ValueError(f"expected both min and max, or neither, got {low} and {high}")
         if low is not None:
@@ -193,15 +218,15 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
         statistics = TensorStatistics(
             low,
             high,
-            int(fields.get("count", 0)),
-            int(fields.get("ignored", 0)),
+            _integer(fields.get("count", 0), "count"),
+            _integer(fields.get("ignored", 0), "ignored"),
             minima.tolist(),
             maxima.tolist(),
         )
         if "channels" in fields:
-            statistics.channels = _channels(fields["channels"], arrays)
+            statistics.channels = _channels(_object(fields["channels"], "channels"), arrays)
         if "histogram" in fields:
-            statistics.histogram = _histogram(fields["histogram"], arrays)
+            statistics.histogram = _histogram(_object(fields["histogram"], "histogram"), arrays)
     except KeyError as error:
         raise ValueError(f"tensor {name} has no field {error}") from None
     except (ValueError, TypeError, OverflowError) as error:
@@ -218,21 +243,23 @@ def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Channel
     if len({array.size for array in numbers.values()}) != 1:
         sizes = ", ".join(f"{key} {array.size}" for key, array in numbers.items())
         raise ValueError(f"expected lists of the same length for the channels, got {sizes}")
-    return ChannelStatistics(int(fields["axis"]), int(fields["count"]), **numbers)
+    axis, count = (_integer(fields[name], name) for name in ("axis", "count"))
+    return ChannelStatistics(axis, count, **numbers)
 
 
 def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histogram:
     """Return the histogram that ``fields`` describes; raise ValueError for wrong bins or counts."""
-    base, _, exponent = str(fields["bin_width"]).partition("**")
-    counts, first = _array(fields["counts"], np.int64, arrays), int(fields["first_bin"])
-    if base != "2" or not -1000 < int(exponent) < 1000 or abs(first) >= INDEX_LIMIT:
+    width = re.fullmatch(r"2\*\*(-?\d{1,3})", str(fields["bin_width"]))
+    counts = _array(fields["counts"], np.int64, arrays)
+    first = _integer(fields["first_bin"], "first_bin", -(2**63))
+    if width is None or abs(first) >= INDEX_LIMIT:
         raise ValueError(
             f"expected a bin_width such as 2**-5 and a first_bin of magnitude below {INDEX_LIMIT}, "
             f"got {fields['bin_width']!r} and {first}"
         )
     if counts.min(initial=0) < 0 or not counts.any():
         raise ValueError(f"expected counts of at least 0, some above 0, got {counts.tolist()[:8]}")
-    return Histogram(int(exponent), first, counts)
+    return Histogram(int(width[1]), first, counts)
 
 
 def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:

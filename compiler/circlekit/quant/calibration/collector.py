@@ -60,7 +60,7 @@ def collect(
     ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
     (see ``observer``).  Every tensor gets a range.
     ``runner``: how the samples are run; None: ``Runner()``.
-    ``source``: a description of the samples for readers of the result; by default the path of the samples.
+    ``source``: a text that says where the samples come from; by default, the path if ``samples`` is one.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
     If an interrupted run left this file, the samples that it contains are not run again.  The channels and
     histograms must then be the same as in that run.
@@ -70,8 +70,9 @@ def collect(
     keeps state between runs (``keeps_state``).
     Raise ShapeError if a tensor with statistics per channel changes its number of channels; FileError if
     ``state`` has another extension than .json and .npz, or cannot be written.
-    Raise the errors of ``checked_samples`` for wrong samples, of ``Selection.of`` for wrong ``channels`` or
-    ``histograms``, of ``Calibration.load`` for ``state``, and of ``Runner.observe``.
+    Raise the errors of ``make_names_distinct``, of ``checked_samples`` for wrong samples, of ``Selection.of``
+    for wrong ``channels`` or ``histograms``, of ``Calibration.load`` for ``state``, and of
+    ``Runner.observe``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

@@ -38,7 +38,7 @@ def make_engine(name: str, model: Model, selection: Selection) -> Engine:
 
     ``selection``: the tensors that get statistics per channel or a histogram.
     Raise UnsupportedError for an unknown name, or if the engine cannot run the model; ModelError if ``name``
-    is no text.
+    is not a text; LimitError if the tensors in LiteRT would take more memory than allowed.
     """
     check_name("an engine", name)
     if name not in ENGINES:

@@ -39,8 +39,9 @@ ADVICE = "use the engine circlekit"
 class LitertEngine:
     """Runs samples of one model, whose main graph must not call other graphs.
 
-    The model is saved to a temporary file.  LiteRT's interpreter is made when the first sample is run.  So
-    each worker process, which is forked from this process, makes an interpreter of its own from that file.
+    The model is saved to a temporary file.  LiteRT's interpreter is made from that file when the first sample
+    is run.  A worker process that is forked before then makes its own interpreter; one that is forked later
+    has a copy of this process's interpreter.
 
     LiteRT resets variable tensors before each sample.  It does not reset any other state, such as a random
     stream or the variables of ASSIGN_VARIABLE, so models with such state are refused.
@@ -85,7 +86,7 @@ class LitertEngine:
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
 
-        Raise ModelError if LiteRT fails, and the errors of ``_prepare``.
+        Raise ModelError if LiteRT fails, and the errors of ``_prepare`` and of ``Observer``.
         """
         try:
             if self._interpreter is None:

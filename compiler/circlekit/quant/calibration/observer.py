@@ -121,7 +121,8 @@ class Observer:
         """Compute the states and inner tensors of ``op`` from ``operands``, and add their elements.
 
         ``operands``: one array for each declared operand, None for an absent operand.
-        Do nothing if ``op`` is not in ``inside``.  Raise ModelError if the operands do not fit each other.
+        Do nothing if ``op`` is not in ``inside``.  Raise ModelError if the operands do not fit each other;
+        raise the errors of ``see``.
         """
         if op not in self.inside:
             return

@@ -140,7 +140,8 @@ def _averaged(extremes: Sequence[float], constant: float) -> float:
 def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Range:
     """Return the range of the middle ``percent`` % of the numbers.
 
-    Equally many numbers are below and above the range, up to the width of a bin of the histogram.
+    As many numbers are below the range as above it.  Each end may be off by the width of a bin of the
+    histogram.
     """
     if not 50 < percent <= 100:
         raise UnsupportedError(f"expected a percentage above 50, up to 100, got {percent}")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from circlekit.equivalence.fleet import usable_processors
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.ir.graph import Model
@@ -36,7 +38,8 @@ class Runner:
     effect.
     A model that computes one step of a sequence per run (``keeps_state``) is always run in this process, and
     ``client`` has no effect: each sample continues from the state that the sample before left.  For any other
-    model, each sample begins with the initial state, so the statistics do not depend on who runs the samples.
+    model, each sample begins with the initial state, so neither ``processes`` nor ``client`` changes the
+    statistics.
     """
 
     engine: str = "circlekit"
@@ -48,9 +51,12 @@ class Runner:
 
         ``selection``: the tensors with statistics per channel or a histogram.  ``jobs``: numbered samples.
         Raise the error of the first sample that fails; ModelError if the cluster gives up a sample, if the
-        process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise
-        UnsupportedError if the engine is unknown or cannot run ``model``, if ``client`` is not a client, or
-        if no cluster runs the samples and ``processes`` is not an integer of at least 1.
+        process that runs a sample crashes or is killed, or if ``engine`` is not a text.  Raise LimitError if
+        the tensors in LiteRT would take more memory than allowed.  Raise UnsupportedError in these cases:
+
+        - The engine is unknown or cannot run ``model``.
+        - ``client`` is not a client.
+        - No cluster runs the samples, and ``processes`` is neither None nor an integer of at least 1.
         """
         is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:
@@ -58,9 +64,9 @@ class Runner:
             return
         engine = make_engine(self.engine, model, selection)
         processes = usable_processors() if self.processes is None else self.processes
-        if not isinstance(processes, int) or processes < 1:
-            raise UnsupportedError(f"expected at least 1 process, got {processes!r}")
-        processes = 1 if is_ordered else processes
+        if not isinstance(processes, int | np.integer) or processes < 1:
+            raise UnsupportedError(f"processes: expected an integer of at least 1, got {processes!r}")
+        processes = 1 if is_ordered else int(processes)
         if self.processes is None or processes == 1:
             start = time.monotonic()
             for job in jobs:

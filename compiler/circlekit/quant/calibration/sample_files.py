@@ -48,8 +48,8 @@ class SampleFile:
     def __iter__(self) -> Iterator[list[Array]]:
         """Yield each sample as arrays in the order of the inputs; raise the errors of ``iterate_records``.
 
-        For a list, also raise FileError if it is empty or not UTF-8, ShapeError if a line has a wrong number
-        of names.
+        For a list, also raise FileError if it has only blank lines or is not UTF-8, ShapeError if a line has
+        a wrong number of names.
         """
         return self._listed() if self.is_list else iterate_records(self.path, self.model)
 
@@ -67,11 +67,11 @@ class SampleFile:
         return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
-        """Yield the samples of a list; raise FileError for an empty list."""
+        """Yield the samples of a list; raise FileError for a list without lines that are not blank."""
         interface = GraphInputs.of(self.model, self.model.main)
         lines = _lines(Path(self.path))
         if not lines:
-            raise FileError(f"{os.fspath(self.path)}: expected a line for each sample, got an empty file")
+            raise FileError(f"{os.fspath(self.path)}: expected a line for each sample, got none")
         for number, line in lines:
             yield self._sample(f"in line {number} of {os.fspath(self.path)}", line, interface)
 

@@ -30,7 +30,7 @@ Samples = Iterable[Sample] | str | os.PathLike[str]
 def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
     """Yield each sample as a list of arrays in the order of the main graph's inputs.
 
-    Raise ModelError for a sample that is no ``Sample`` or has NaN; ShapeError if number, names, shapes or
+    Raise ModelError for a sample that is not a ``Sample`` or has NaN; ShapeError if number, names, shapes or
     dtypes of its arrays are not those of the inputs.  These messages have the number of the sample, counted
     from 0.  Raise ModelError if ``samples`` is a dict or bytes, or not iterable.  If it is a path, raise the
     errors of reading the file (``SampleFile``).
@@ -55,7 +55,7 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
 def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Array]:
     """Return ``sample`` as arrays in the order of the inputs, or as a dict by the names of the inputs.
 
-    Raise ModelError if ``sample`` is no Sample.  Names are not checked here.
+    Raise ModelError if ``sample`` is not a Sample.  Names are not checked here.
     """
     if isinstance(sample, np.ndarray) and len(model.main.inputs) == 1:
         return [sample]

@@ -140,8 +140,8 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
       constant or has another user, the producer computes means, or the operand's own producer cannot produce
       ``form``.
 
-    The last two cases are no obstacle for a producer that computes no means, and pads (``operands_follow``)
-    or clips by a fused activation: a QUANTIZE can convert its operand first.
+    The last two cases have an exception: a producer that pads (``operands_follow``) or clips by a fused
+    activation, and computes no means.  It can produce ``form``, because a QUANTIZE can convert its operand.
     """
     while (op := value.producer) is not None and (rule := op.quantization_rule) is not None:
         if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
@@ -228,8 +228,8 @@ def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Gr
 def remove_idle_bounds(model: Model) -> None:
     """Remove from a quantized model the MINIMUMs whose constant is the largest integer: they clip nothing.
 
-    ``take_grids`` inserted them so that a tensor could get a second form.  A MINIMUM that produces a graph
-    output stays.
+    ``take_grids`` inserted them so that a tensor could get a second form.  A MINIMUM stays if its result is a
+    graph output, or if its result and its operand have different shapes.
     """
     for graph in model.graphs:
         for op in [op for op in graph if isinstance(op, Minimum)]:

@@ -83,9 +83,9 @@ class FakeQuantOptions:
             if self.ema_decay is None:
                 raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
         try:
-            re.compile(self.scope or "")
+            re.compile("" if self.scope is None else self.scope).search("")  # TypeError for bytes
         except (re.error, TypeError) as error:
-            raise UnsupportedError(f"scope: {self.scope!r} is no regular expression: {error}") from None
+            raise UnsupportedError(f"scope: {self.scope!r} is not a regular expression: {error}") from None
 
 
 def _is_number(option: object) -> bool:
@@ -219,7 +219,8 @@ class _Inserter:
         """Insert the chain ``ops``, which rounds ``value``; let the users of ``value`` read its result.
 
         The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
-        users.  If ``value`` is a graph output, the result of the chain takes its place and its name.
+        users.  If ``value`` is an output of the graph but not an input, the result of the chain takes its
+        place and its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:

@@ -61,7 +61,7 @@ BYPASS = "  z = Add(y, o: f32) {act: $act}"
 class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
-    ``name``: the last part of the name of the rounded value.  ``pictures``: texts of alternative pictures.
+    ``name``: the last part of the names of the inserted values.  ``pictures``: texts of alternative pictures.
     ``at``: the name, in the picture, of the value to round.  ``is_weight``: whether that value is the weights
     of a layer.  ``unless``: a function that returns whether to ignore a match.
     """
@@ -93,7 +93,7 @@ def _is_bias(match: Match) -> bool:
 
 
 def _is_bias_or_activated(match: Match) -> bool:
-    """Return whether the ADD adds a bias, or an activation reads its result (another rule rounds that)."""
+    """Return whether the ADD adds a bias, or an activation operator reads the result of the ADD."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the forms of weights and biases, and of other constants that are stored in fewer bits.
 
-A given form is a form that a tensor had before planning, such as that of its training.  The read form of an
+A given form is a form that a tensor had before planning, for example in training.  The read form of an
 operand is the form in which the operator reads it.
 """
 
@@ -55,7 +55,7 @@ class ConstantForms(KernelForms):
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
         if bias is not None and not (bias.is_const and bias.is_plain):
-            raise ModelError(f"the bias %{bias.name} is not a plain constant")
+            raise ModelError(f"the bias %{bias.name} is computed, packed, sparse or compressed")
         for index in indices_of(op, [*rule.weights, *rule.slopes]):
             value = present_operand(op, index)
             if is_weight(value):

@@ -214,7 +214,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
     - A tensor that only a MINIMUM reads gets the range of the MINIMUM's result.
     """
     for op in graph:
-        if not op.results or op.results[0].name in ranges:
+        if all(value.name in ranges for value in op.results):
             continue
         ends = range_of_operands(op, ranges)
         if ends is None:
@@ -227,7 +227,8 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
         elif not op.data_movement:
             continue
         if np.isfinite([low, high]).all():
-            ranges.update({value.name: (low, high) for value in op.results})
+            for value in op.results:
+                ranges.setdefault(value.name, (low, high))
     for op in graph:
         source = op.inputs[0] if isinstance(op, Minimum) else None
         if source is not None and source.use_count == 1 and op.output.name in ranges:

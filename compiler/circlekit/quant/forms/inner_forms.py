@@ -38,7 +38,7 @@ LARGEST_SUM = 2.0**15
 """The largest sum of the magnitudes of the integer weights of one unit.
 
 A unit is one index of the last axis of the results.  It adds up products of these weights with int16 numbers.
-The magnitudes of these numbers are at most 2^15, so that of the sum is at most 2^30, which fits into 32 bits.
+These numbers have magnitudes of at most 2^15.  So the magnitude of the sum is at most 2^30, and fits 32 bits.
 """
 
 
@@ -93,8 +93,8 @@ class InnerForms(TensorForms):
     def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorForm:
         """Return an int16 form for the state ``value`` with the smallest scale 2^n that covers its range.
 
-        n is at least ``least``.  Raise UnsupportedError if n would be above ``greatest``, or if the state has
-        no range.
+        n is at least ``least``.  The number 2^(n + 15) itself is clipped by one step.
+        Raise UnsupportedError if n would be above ``greatest``, or if the state has no range.
         """
         low, high = self.range_by_name(value.name)
         magnitude = max(-low, high)
@@ -143,7 +143,7 @@ class InnerForms(TensorForms):
             for index in indices_of(op, [name]):
                 bias = present_operand(op, index)
                 if not (bias.is_const and bias.is_plain):
-                    raise ModelError(f"the bias %{bias.name} is not a plain constant")
+                    raise ModelError(f"the bias %{bias.name} is computed, packed, sparse or compressed")
                 product = product_of(op, products)
                 if product is None:
                     raise UnsupportedError(f"%{bias.name} is a bias of {op.code}, which lacks its weights")

@@ -4,7 +4,7 @@
 Some kernels fail on certain integers or zero points; some round to coarser steps than the form of the result
 has.  The quantization rule of each operator (``QuantizationRule``) says what its kernels need.
 
-A step is the scale of a form.  A given form is a form that a tensor had before planning, such as that of its
+A step is the scale of a form.  A given form is a form that a tensor had before planning, for example in
 training.  The read form of an operand is the form in which the operator reads it; if the tensor is stored in
 another form, a QUANTIZE before the operator converts the integers.
 """
@@ -78,7 +78,7 @@ class KernelForms(InnerForms):
         errors = kernel_errors(op, operands, results, self.rule_of(op).attributes, self.given, self.ranges)
         for value, step, error in zip(op.results, steps, errors, strict=False):
             if value.dtype is boolean and error:
-                return f"a comparison of the integers of {op.code} differs from one of the floats"
+                return f"{op.code} of the integers has other results than {op.code} of the floats"
             if step and error > step:
                 return f"its kernel misses the grid of %{value.name} by {error / step:.2g} steps"
         self.tried[op] = operands, results

@@ -39,7 +39,7 @@ def kernel_errors(
     an error of the bias shows.  Random numbers are rounded to the operand's given form or, without one, to
     its planned form.
     ``operands``, ``results``: the planned forms, by index.  ``attributes``: those that the plan sets.
-    ``given``: the forms that tensors had before planning, such as those of their training, by name.
+    ``given``: the forms that tensors had before planning, for example in training, by name of the tensor.
     ``ranges``: (min, max) of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
     The list is empty if the kernels cannot be run alone, for example because a shape is unknown, or because

@@ -168,7 +168,7 @@ class TensorForms:
           larger of ``distance`` and most - least, so these operands are masks.
         - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
         - The largest number of ``value`` is at most the largest logit plus the largest other number that is
-          no mask, as for sums and selections.
+          not a mask, as for sums and selections.
 
         Example: logits in [-8, 8] plus a constant of 0 and -1e9, with ``distance`` 10.  The constant has a
         mask, because -1e9 is less than -8 - 10 - 16.  The result is -8 + 0 - 10 = -18.
@@ -212,7 +212,7 @@ class TensorForms:
     def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
         """Return the form of the constant operand ``value`` if ``op`` adds or selects masks, else None.
 
-        The form covers the numbers of the constant that are no masks; masks get the lowest integer.
+        The form covers the numbers of the constant that are not masks; masks get the lowest integer.
         """
         mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
@@ -225,11 +225,11 @@ class TensorForms:
     def constant_form(self, value: Value, scheme: Scheme) -> TensorForm:
         """Return the form that covers the numbers of the constant ``value``.
 
-        Raise ModelError if the constant is packed or sparse, or holds NaN or infinite numbers; raise the
-        errors of ``covering``.
+        Raise ModelError if the constant is packed, sparse or compressed, or holds NaN or infinite numbers;
+        raise the errors of ``covering``.
         """
         if not value.is_plain:
-            raise ModelError(f"the constant %{value.name} is packed or sparse")
+            raise ModelError(f"the constant %{value.name} is packed, sparse or compressed")
         numbers = finite_numbers(value)
         low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")

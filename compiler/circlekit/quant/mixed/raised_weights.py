@@ -27,7 +27,7 @@ RAISED_SHARE = 0.015
 def raise_weights(model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
     """Return the operators whose weights add most noise for their bytes, within RAISED_SHARE of all bytes.
 
-    The gain is not measured, because int8 weights are always closer to the float weights.  Even so, the
+    The gain is not measured, because int8 weights are closer to the float weights.  Even so, the
     outputs of a small model may become a little worse, because GPTQ then rounds other layers differently.
     ``make_plan``: makes plans of the float ``model``.  ``samples``: the noise is measured on them; without
     samples, no operator is raised.

@@ -34,7 +34,7 @@ def fake_quantize(model: Model) -> None:
 
     Names are those of ONE.  A rounded activation is named ``NAME_FQ_Quantize_FQ_Dequantize``, or
     ``NAME_FQ_Dequantize`` after a QUANTIZE of ``model``; a constant is named ``NAME_DQ``.  Results of
-    operators that only move elements keep their names.
+    operators that only move elements keep their names.  Raise the errors of ``check_shapes``.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)

@@ -37,7 +37,7 @@ class GraphEditor:
     ) -> Value:
         """Let ``op`` read a new constant in place of the constant operand ``index``; return the new constant.
 
-        Other users keep the old constant.
+        All other uses keep the old constant.
         ``make``: returns data, dtype and quantization of the new constant.  It is called only if there is no
         new constant for the old constant and ``key`` yet.
         """
@@ -58,7 +58,7 @@ class GraphEditor:
         The operator is a DEQUANTIZE for float32, otherwise a QUANTIZE.  ``quantization``: that of the result.
         ``before``: the operator before which to insert; None: insert directly after the producer of
         ``value``, or at the beginning of the graph if ``value`` has no producer.
-        If ``value`` was converted to ``dtype`` before, return the earlier result.
+        If ``value`` was converted to ``dtype`` earlier, return that result, and ignore the other arguments.
         """
         known = self.conversions.get((value, dtype))
         if known is not None:
@@ -95,7 +95,7 @@ class GraphEditor:
                 signature.outputs = {k: new if v is old else v for k, v in signature.outputs.items()}
 
     def remove_unused(self) -> None:
-        """Remove the inserted operators whose results have no use."""
+        """Remove the inserted operators whose results have no use and are not outputs of the graph."""
         for op in reversed(list(self.inserted)):
             if not op.output.use_count and not self.graph.is_output(op.output):
                 self.graph.remove(op)

@@ -52,8 +52,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     does not requantize its operand, results that the file does not name get the parameters of the operand.
     After an error the model is as before.
 
-    Raise FileError or FormatError for the files; ShapeError if an array does not fit; UnsupportedError for a
-    sparse or compressed constant without ``value``.  Raise ModelError in these cases:
+    Raise FileError or FormatError for the files; LimitError if an array exceeds the memory limit; ShapeError
+    if an array does not fit; UnsupportedError for a sparse or compressed constant without ``value``.  Raise
+    ModelError in these cases:
 
     - A tensor in the file is not in the model, or not float32.
     - A tensor with ``value`` is not a constant.
@@ -136,8 +137,8 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
 def _parameters(scale: Array, zero_point: Array, axis: int, dtype: DType, name: str) -> Quantization:
     """Return the quantization of the tensor ``name`` of ``dtype`` with the arrays of its npy files.
 
-    Raise ShapeError unless both are vectors of the same size, at least 1; ModelError for numbers that are no
-    parameters.
+    Raise ShapeError unless both are vectors of the same size, at least 1; ModelError for a scale or zero
+    point that ``implant`` does not allow.
     """
     if scale.ndim != 1 or scale.shape != zero_point.shape or not scale.size:
         shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"

@@ -75,7 +75,8 @@ def quantize_onnx_model(model: Model) -> None:
         _read_activations(editor)
         _read_constants(editor)
         if lone := next((op for op in graph if _is_custom(op, QUANTIZE)), None):
-            raise UnsupportedError(f"%{lone.output.name}: expected that only {DEQUANTIZE} reads it")
+            expected = f"expected that only {DEQUANTIZE} reads it, and that it is not an output"
+            raise UnsupportedError(f"%{lone.output.name}: {expected}")
         editor.finish()
         _quantize_rest(editor)
         editor.finish()
@@ -120,7 +121,8 @@ def _read_activations(editor: GraphEditor) -> None:
         scale, zero_point, dtype = _parameters(op)
         other_scale, other_zero_point, other_dtype = _parameters(quantize)
         if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
-            raise UnsupportedError(f"%{op.output.name}: expected one scale of int16, uint8 or int8")
+            expected = "expected one scale, and a zero point of int16, uint8 or int8"
+            raise UnsupportedError(f"%{op.output.name}: {expected}, got {scale.size} and {dtype.short}")
         same_numbers = np.array_equal(other_scale, scale) and np.array_equal(other_zero_point, zero_point)
         if not same_numbers or other_dtype is not dtype:
             raise ModelError(

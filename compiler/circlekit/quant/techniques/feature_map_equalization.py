@@ -289,7 +289,8 @@ def patterns_of(document: object) -> list[Pattern]:
         scale = item.get("act_scale")
         if scale is not None and not (
             isinstance(scale, list)
-            and all(isinstance(x, int | float) and not LARGEST_FLOAT32 < abs(x) < math.inf for x in scale)
+            and all(type(x) in (int, float) for x in scale)
+            and all(abs(x) <= LARGEST_FLOAT32 or abs(x) == math.inf for x in scale)  # False for NaN
         ):
             raise ModelError("act_scale's element is not fp32")
         found.append(Pattern(item["front"], item["back"], scale))

@@ -144,7 +144,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
 
 
 def _reached(first: Op) -> list[Op]:
-    """Return the layers that ``first`` reaches, directly or through operators that are no layers."""
+    """Return the layers that ``first`` reaches, directly or through operators that are not layers."""
     seen: set[Op] = set()
     found: list[Op] = []
     waiting = [first]

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
+from circlekit.api.models import check_apart
 from circlekit.errors import CirclekitError
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import DriverError, Option
@@ -36,13 +38,16 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
     The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds one input of one sample; SAMPLE and INPUT
     are numbers from 0 on.  Raw data are uint8 vectors, and the group ``value`` has the attribute ``rawData``.
-    Raise DriverError if a file cannot be read or written, or if an npy file has no numbers.
+    Raise DriverError if a file cannot be read or written, or if an npy file has no numbers.  Raise FileError
+    if ``output`` is ``data_list`` or one of the listed files.
     """
     import h5py  # slow to import
 
     if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
+    for path in (data_list, *chain.from_iterable(samples)):
+        check_apart(path, output)
     temporary = f"{output}.{os.getpid()}"
     try:
         with h5py.File(temporary, "w") as file:
