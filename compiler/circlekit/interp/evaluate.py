@@ -41,7 +41,7 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
     ``name`` is empty or not a string, or ``kernel`` is not a function.
     """
     check_name("a custom operator", name)
-    if not name:  # operators without a name, not only custom ones, would get this kernel
+    if not name:  # every opaque operator without a custom code would get this kernel
         raise ModelError("expected the name of a custom operator, got ''")
     if not callable(kernel):
         raise ModelError(f"custom operator {name}: expected a function as kernel, got {kernel!r}")

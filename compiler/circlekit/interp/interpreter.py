@@ -111,7 +111,7 @@ class Interpreter:
         - UnsupportedError if an operator has no kernel;
         - LimitError if a limit of memory or of graph calls is exceeded, or memory runs out.
 
-        The exceptions of a registered custom kernel are those that ``evaluate`` describes.
+        A registered custom kernel may raise other exceptions: see ``evaluate``.
         """
         functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
         for name, function in functions.items():
