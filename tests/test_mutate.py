@@ -9,7 +9,7 @@ from tools.mutate import equivalents, mutations
 
 
 def test_equivalent_mutations_are_mutations_of_lines_that_exist() -> None:
-    """An entry whose line has changed leaves nothing out: follow the change, or delete the entry."""
+    """An entry whose line has changed leaves nothing out: adapt the entry, or delete it."""
     listed = equivalents()
     files = {Path(place.partition(": ")[0]) for place, _ in listed}
     every = [m for path in files for m in mutations(path)]

@@ -166,7 +166,7 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def test_folders(path: Path) -> list[Path]:
-    """Return the test folders of a module: that of its part, and of parts named as an inner folder or file.
+    """Return the test folders of a module: for its part, and for an inner folder or file named like a part.
 
     ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``api/structure.py`` -> ``tests/api``,
     ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant`` alone, because no part is named ``one``.

@@ -78,8 +78,8 @@ class LimitError(CirclekitError):
 class UnsupportedError(CirclekitError):
     """Something that circlekit or the target format lacks, or a wrong argument.
 
-    What is lacking may be an operator, a dtype or another feature; the argument may be an unknown name or a
-    number out of range.
+    What is lacking may be an operator, a dtype, a package that is not installed, or another feature.  The
+    argument may be an unknown name or a number out of range.
     """
 
 
@@ -128,9 +128,9 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
 
     1. If ``word`` has three letters or more: the names that begin with ``word``.
     2. If there is no such name: of the names that ``difflib`` finds similar (SIMILAR_NAMES), those with the
-       smallest edit distance to ``word``, first those with the same first letter.  They have two letters or
-       more.  The distance is at most a third of the length of ``word``, or one.  If both have equally many
-       underscores, they are also compared part by part, and the same limit holds for each part.
+       smallest edit distance to ``word``, first those with the same first letter.  Such a name has two
+       letters or more.  The distance is at most 1, or a third of the length of ``word`` if this is more.  If
+       both have equally many underscores, the same rule holds for each pair of parts between them.
 
     Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
     a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %r: may be negative, so 0 may be greater
+# Refused: %r: may be negative, so a padding of 0 may exceed it
 
 graph main(%x: f32[1,5,4,2]) -> %y {
   %p/paddings = const i32[4,2] [0, 0, 1, 1, 1, 0, 0, 0]
@@ -12,5 +12,5 @@ graph main(%x: f32[1,5,4,2]) -> %y {
 rules {
   passes(substitute_padv2_to_pad)
   unchanged()
-  refused("may be negative, so 0 may be greater")
+  refused("may be negative, so a padding of 0 may exceed it")
 }

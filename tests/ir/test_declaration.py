@@ -95,7 +95,7 @@ def test_defaults() -> None:
 
 
 def test_versions_by_dtype_and_rank() -> None:
-    """The version is the larger one of those by dtype and by rank: for i16 of rank 4, of 4 and 3."""
+    """The larger of the versions by dtype and by rank counts: i16 gives 4, rank 4 gives 3, both give 4."""
     for dtype, rank, version in (
         (f32, 2, 1),
         (i8, 2, 2),

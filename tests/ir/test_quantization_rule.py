@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed parameters of results: 8-bit integers cover just the interval, int16 always covers [-1, 1)."""
+"""Fixed parameters of results: 8-bit integers cover exactly the interval, int16 always covers [-1, 1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_fixed_parameters_cover_their_interval(dtype: DType, start: int) -> None
     assert scale * (low - zero_point) == (-1 if dtype is i16 else start)
 
 
-def test_inner_tensors_have_a_range_unless_their_scale_is_fixed_or_that_of_the_result() -> None:
+def test_an_inner_tensor_with_a_fixed_scale_or_the_scale_of_the_result_has_no_range() -> None:
     assert InnerTensor("a").has_range
     assert not InnerTensor("a", fixed_scale=0.5).has_range
     assert not InnerTensor("a", follows_result=True).has_range

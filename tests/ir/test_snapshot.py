@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot says what changed since, and undoes it: same objects, same text."""
+"""A snapshot says what changed since it was made, and restores the same objects with the same text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_optimization_is_undone(model: Model) -> None:
     assert circlekit.optimize(model, verify=True).changes
 
 
-def test_changed_operators_are_those_of_now_and_those_of_then(model: Model) -> None:
+def test_changed_operators_are_listed_as_they_are_now_and_as_they_were(model: Model) -> None:
     mul, neg, add = model.main.ops
     snapshot = Snapshot(model)
     assert snapshot.changed() == ([], [])
@@ -82,7 +82,7 @@ def test_changed_operators_are_those_of_now_and_those_of_then(model: Model) -> N
     assert snapshot.changed() == ([mul, add], [mul, neg, add])
 
 
-def test_a_name_is_no_difference(model: Model) -> None:
+def test_a_new_name_does_not_count_as_a_change(model: Model) -> None:
     snapshot = Snapshot(model)
     model.main.ops[0].output.name = "other"
     assert snapshot.changed() == ([], [])

@@ -56,7 +56,7 @@ def test_same_array(a: Array | None, b: Array | None, same: bool) -> None:
     assert same_array(b, a) is same
 
 
-def test_views_of_one_memory_are_the_same_only_with_the_same_strides() -> None:
+def test_a_transposed_view_of_the_same_memory_is_another_array() -> None:
     base = np.array([[1, 2], [3, 4]])
     assert same_array(base, base[:])
     assert not same_array(base, base.T)

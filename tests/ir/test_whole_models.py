@@ -30,7 +30,7 @@ def test_recipes() -> None:
 
 
 def fault_of(path: Path) -> str | None:
-    """Return the first check that the model of a recipe fails, as text; None if it passes all."""
+    """Return, as text, the first check in which the model of a recipe fails; None if it passes all."""
     try:
         model = parse_model(path.read_text(), path.name)
         check(model)
@@ -58,7 +58,7 @@ def test_real_models(model_path: Path) -> None:
 
 
 def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
-    """The converters' shapes are the oracle: inference without the shapes of results finds them again."""
+    """The converters' shapes are the oracle: if those of results are removed, inference finds them again."""
     model = load(model_path)
     assert infer_shapes(model) == 0
     blank = clone(model)
@@ -66,7 +66,9 @@ def test_real_models_agree_with_their_shapes(model_path: Path) -> None:
         for value in op.results:
             value.shape = None
     infer_shapes(blank)
-    if "lstm" in model_path.name:  # a loop's results only keep dimensions that no iteration changes
+    if (
+        "lstm" in model_path.name
+    ):  # the inferred shape of a loop keeps only dimensions that no iteration changes
         assert "[10,1,16] and f32[?,1,16]" in (difference(model, blank) or "")
     else:
         assert difference(model, blank) is None

@@ -108,4 +108,4 @@ def test_document_shows_figures_and_reasons() -> None:
     text = document(rows, 20, 0)
     assert "--cases 20 --seed 0" in text
     passed = next(line for line in text.splitlines() if line.startswith("| ABS | f32 |"))
-    assert passed.split("|")[3] == passed.split("|")[4]  # LiteRT runs, equal
+    assert passed.split("|")[3] == passed.split("|")[4]  # the columns "LiteRT runs" and "equal"

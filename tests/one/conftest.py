@@ -10,7 +10,7 @@ from tests.conftest import SHARED
 
 ONE_FILES = SHARED / "peer" / "one"
 SOURCES = {"one_recipe": "", "one_dredd": "circle2circle.tsv", "one_value": "pass-value.tsv"}
-"""{fixture: the file below ONE_FILES that lists its cases; empty: the folder itself, with its recipes}."""
+"""{fixture: the file below ONE_FILES that lists its cases}; "": the folder itself, each recipe is a case."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

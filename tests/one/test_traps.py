@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models, many of which ONE's passes handle wrongly: the passes of the case, and O1, in both formats."""
+"""Tiny models, many of which ONE's passes handle wrongly.
+
+Each case runs the passes that it names, and O1, in both formats.
+"""
 
 from __future__ import annotations
 

@@ -158,7 +158,8 @@ def run_steps(
 ) -> list[list[Array]]:
     """Run the first graph in LiteRT once for each of ``steps``; variables keep their elements.
 
-    LiteRT uses its reference kernels; if these lack an operator or its version, its optimized kernels.
+    LiteRT uses its reference kernels.  If there is none for an operator or its version, the whole model runs
+    with optimized kernels.
     ``optimized``: always use the optimized kernels.
     """
     interpreter = _interpreter(flatbuffer([graphs] if isinstance(graphs, Graph) else graphs), optimized)

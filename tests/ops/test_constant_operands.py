@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that read operands such as axes and shapes: the numbers of constants, None for other operands."""
+"""Functions that read operands such as axes and shapes: what they return for constants and other operands."""
 
 from __future__ import annotations
 

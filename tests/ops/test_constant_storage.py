@@ -97,7 +97,7 @@ def test_compressed_bytes_are_not_taken_for_elements(dtype: DType, count: int) -
 
 
 def test_sparse_bytes_are_not_taken_for_elements() -> None:
-    """All elements are stored: first those at the beginning of the blocks of two, then the others."""
+    """All elements are stored: first the first element of each pair, then the second."""
     value = Value("w", DType.UINT8, (4,), np.array([1, 3, 2, 4], np.uint8))
     levels = [{"format": "DENSE", "dense_size": 2}] * 2
     value.extra["sparsity"] = {"traversal_order": [1, 0], "block_map": [0], "dim_metadata": levels}

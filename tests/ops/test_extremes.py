@@ -131,7 +131,7 @@ def test_unknown_strides_leave_a_dimension_unknown() -> None:
 
 @pytest.mark.parametrize("kind", [ArgMax, ArgMin])
 def test_places_of_extremes_ignore_nan(kind: Any) -> None:
-    """The axis is 0, because along the last axis LiteRT gives wrong places if there is a NaN."""
+    """The axis is 0, because along the last axis LiteRT may give wrong places for NaN."""
     rows = [1, NAN, 3], [NAN, NAN, NAN], [NAN, -INF, NAN], [NAN, INF, 5], [2, NAN, 2], [NAN, 4, 4]
     x = floats(*(number for row in rows for number in row)).reshape(6, 3).T.copy()
     check(kind(var(x), const(0, np.int32), output_type=i32), x)

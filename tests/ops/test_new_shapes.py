@@ -208,11 +208,11 @@ def test_a_strided_slice_with_other_axes_is_left(attributes: str) -> None:
         ([2, 6], (2, 3, 2), (2, 3, None), False, [2, -1]),
         ([1, 4, 3], (2, 6), (4, 6), False, [1, 8, 3]),  # the leading 1 stays
         ([1, 2, 6], (2, 6), (4, 6), True, [2, 2, 6]),  # the leading 1 follows the batch
-        # -1 takes a change of another axis than axis 0
+        # -1 takes up a change of any axis but axis 0
         ([2, -1], (2, 3, 2), (2, 3, 4), False, None),
         ([-1, 6], (2, 3, 2), (2, 6, 2), False, None),
         ([-1, 6], (2, 3, 2), (4, 3, 2), False, None),  # -1 already stands for the 4
-        ([2, -1], (2, 3, 2), (4, 3, 2), False, [4, 6]),  # a change of axis 0 moves to axis 0
+        ([2, -1], (2, 3, 2), (4, 3, 2), False, [4, 6]),  # a change of axis 0 goes to axis 0 of the result
         ([2, -1], (2, 3, 2), (4, 3, 4), False, None),
         ([2, -1], (2, 3, 2), (None, 3, 2), False, [-1, 6]),
         # a shape that fits stays, although [12, 2] would follow the changes

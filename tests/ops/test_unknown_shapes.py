@@ -81,7 +81,7 @@ def test_an_unknown_dimension_leaves_what_all_its_values_have_in_common(path: Pa
             )
             wanted = accepted(op, value, ((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes))
             (found,) = accepted(op, value, [(*shape[:axis], None, *shape[axis + 1 :])])
-            # if only one size is accepted, another operand fixes it; not every rule reads it from there
+            # if only one size is accepted, another operand determines it, but not every rule looks there
             if len(wanted) > 1:
                 assert found == [common(shapes) for shapes in zip(*wanted, strict=True)], (op, value, axis)
             assert all(map(is_vaguer, found, wanted[0])), (op, value, axis)

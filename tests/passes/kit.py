@@ -21,7 +21,7 @@ from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite.base import Context, Pass
 
 TOLERANCE = 1e-5
-"""Largest difference of a float or complex output, relative to its largest magnitude; others are exact."""
+"""Largest difference of a float or complex output, relative to its largest magnitude."""
 
 UNKNOWN = 3
 """The size of unknown dimensions in the runs."""
@@ -45,8 +45,8 @@ def check_pass(
     """Run ``passes`` on the model of ``text``; check the operators, values and interface of the result.
 
     ``expect_ops``: the classes of the operators that are left in the main graph, in order.  ``refused``: a
-    part of a sentence that one refusal must have; without ``expect_ops`` the model must then be unchanged.
-    A single pass is run once, several passes until nothing changes; then another run must change nothing.
+    text that at least one refusal must contain; without ``expect_ops`` the model must then be unchanged.
+    A single pass is run once, a list of passes until nothing changes; then another run must change nothing.
     Return the result.
     """
     model = parse_model(text)
@@ -112,7 +112,7 @@ def check_refusal(text: str, name: str, sentence: str) -> None:
 
 
 def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:
-    """Run one pass once, or several until nothing changes; return the number of changes."""
+    """Run one pass once, or a list of passes until nothing changes; return the number of changes."""
     if isinstance(passes, str):
         return all_passes()[passes]().run(model, context)
     if isinstance(passes, type):

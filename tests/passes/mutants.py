@@ -53,8 +53,8 @@ def _changes(model: Model) -> Iterator[tuple[str, Change]]:
             if not model.main.is_output(value):
                 yield f"%{value.name} is an output", _output(number, index)
             if value.dtype is f32 and value.quantization is None:
-                yield f"%{value.name} has another reader", _reader(number, index)
-            yield f"%{value.name} has another reader without results", _reader_without_results(number, index)
+                yield f"%{value.name} has another user", _user(number, index)
+            yield f"%{value.name} has another user without results", _user_without_results(number, index)
         for index, operand in enumerate(op.inputs):
             if operand is None or not operand.is_plain or operand.is_variable:
                 continue
@@ -92,22 +92,22 @@ def _output(number: int, index: int) -> Change:
     return change
 
 
-def _reader(number: int, index: int) -> Change:
+def _user(number: int, index: int) -> Change:
     def change(model: Model) -> None:
-        reader = Neg(_op(model, number).results[index])
-        reader.output.name = "another_reader"
-        model.main.append(reader)
-        model.main.outputs = (*model.main.outputs, reader.output)
+        user = Neg(_op(model, number).results[index])
+        user.output.name = "another_user"
+        model.main.append(user)
+        model.main.outputs = (*model.main.outputs, user.output)
 
     return change
 
 
-def _reader_without_results(number: int, index: int) -> Change:
+def _user_without_results(number: int, index: int) -> Change:
     def change(model: Model) -> None:
-        reader = OpaqueOp(
+        user = OpaqueOp(
             _op(model, number).results[index], code="CUSTOM", custom_code="FlexAssert", results=[]
         )
-        model.main.append(reader)
+        model.main.append(user)
 
     return change
 
@@ -184,7 +184,7 @@ def _unknown(forget: Callable[[tuple[int | None, ...]], tuple[int | None, ...] |
 
     def change(model: Model) -> None:
         for graph_input in model.main.inputs:
-            if graph_input.shape and 0 not in graph_input.shape:  # any sizes fit a tensor without elements
+            if graph_input.shape and 0 not in graph_input.shape:  # shapes with a 0 stay
                 graph_input.shape = forget(graph_input.shape)
         _infer(model)
 

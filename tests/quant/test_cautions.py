@@ -25,6 +25,7 @@ def quantized(
 
 @pytest.mark.parametrize("scheme", ["int16x8", "one_int16"])
 def test_rsqrt_of_int16_is_reported_also_from_a_plan(scheme: str) -> None:
+    """A plan of ONE's scheme one_int16 cannot be applied."""
     report, _ = quantized(scheme)
     assert any(note.endswith(f" and 1 more: {CAUTION}") for note in report.notes)
     if scheme == "int16x8":

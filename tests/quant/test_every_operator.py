@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of every recipe, quantized: close to the float operator, and the same again by its plan."""
+"""Every operator's recipe, quantized: results close to the float results; the plan gives the same file."""
 
 from __future__ import annotations
 

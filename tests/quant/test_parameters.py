@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales and zero points against their definition, at the ends of ranges and of what is allowed."""
+"""Scales and zero points against their definition, at the ends of ranges and at the limits of scales."""
 
 from __future__ import annotations
 

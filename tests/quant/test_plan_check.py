@@ -34,7 +34,7 @@ graph main(%x: f32[1,64]) -> %y {
     [
         ({"block": 64}, "expected 64 scales, got 128"),
         ({"block": 1}, "expected 4096 scales, got 128"),
-        ({"block": 48}, "expected a constant with rows of a multiple of 48 elements"),
+        ({"block": 48}, "expected a constant with elements, in rows of a multiple of 48"),
         ({"block": -32}, "expected a block of at least 1 element, got -32"),
         ({"scale": [0.5] * 127}, "expected 128 scales, got 127"),
     ],
@@ -156,6 +156,6 @@ def test_an_empty_constant_has_no_blocks() -> None:
     )
     document["graphs"][0]["operators"]["y"]["operands"]["1"].update(scale=[])
     with pytest.raises(
-        ModelError, match=r"expected a constant with rows of a multiple of 32 elements, got \[0,64\]"
+        ModelError, match=r"expected a constant with elements, in rows of a multiple of 32, got \[0,64\]"
     ):
         circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))

@@ -38,7 +38,7 @@ Document = dict[str, Any]
 
 
 def net() -> circlekit.Model:
-    """Return NET; channels between its layers differ in size, so that equalization helps."""
+    """Return NET; the channels between its layers have very different ranges, so that equalization helps."""
     model = circlekit.parse(NET)
     factors = np.logspace(-2, 0, 16, dtype=np.float32)
     first, second = (op.inputs[1] for op in model.main.ops if op.code == "CONV_2D")

@@ -153,7 +153,7 @@ def test_a_table_with_keys_is_quantized_around_zero(scheme: str, dtype: str) -> 
 
 
 def test_what_only_the_float_delegate_takes_stays_float() -> None:
-    """XNNPACK has AVERAGE_POOL_2D for floats only; if it stays float, the whole model is one partition."""
+    """XNNPACK has AVERAGE_POOL_2D for floats only; if the pool stays float, the model is one partition."""
     parts = {}
     for target in ("litert", "litert-xnnpack"):
         model = circlekit.parse(NET)

@@ -229,7 +229,7 @@ def test_operators_whose_kernels_ignore_the_scale_stay_float(code: str) -> None:
 def test_windows_of_integers_are_compared_but_not_added(scheme: str, function: str, start: str) -> None:
     """MAXIMUM and MINIMUM are quantized; ADD stays float, because its result needs another scale.
 
-    For one_uint8, only the results are compared.
+    For one_uint8, only the results are checked.
     """
     model = circlekit.parse(
         f"graph main(%x: f32[1,8]) -> %y {{ %y = ReduceWindow(%x, {start}, [1,2], [1,2], [1,1]) "

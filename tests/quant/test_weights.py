@@ -47,7 +47,7 @@ def savings(scheme: str, units: int) -> tuple[int, int]:
 @pytest.mark.parametrize("shape", ["32", "2,48", "2,32,32"])
 def test_blocks_divide_the_rows_of_a_matrix(shape: str) -> None:
     model = circlekit.parse(f"graph main() -> %w {{ %w = const f32[{shape}] gaussian(0, 1) }}")
-    with pytest.raises(UnsupportedError, match="expected rows of a multiple of 32 elements, got"):
+    with pytest.raises(UnsupportedError, match="expected rank 2 with rows of a multiple of 32 elements, got"):
         block_form(model.main.outputs[0], SCHEMES["weight_int4_block32"])
 
 

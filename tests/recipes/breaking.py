@@ -16,7 +16,7 @@ Change = Callable[[Model], None]
 
 @contextmanager
 def breaking_pass(name: str, change: Change) -> Iterator[None]:
-    """Register ``change`` as a pass of that name, which changes a model once."""
+    """Register a pass ``name`` that applies ``change`` once to each model; unregister it at the end."""
 
     def run(self: Pass, model: Model, context: Context) -> int:
         if model.extra.get(name):

@@ -137,7 +137,7 @@ def test_misspelt_pass_is_a_failure(tmp_path: Path) -> None:
     assert "model.ck:7:9: there is no pass or pipeline 'fold_mull'; did you mean fold_mul" in failure
 
 
-def test_model_that_does_not_run_passes_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_run_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The recipe fails only if LiteRT runs the model, so never on a machine without LiteRT."""
     model = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) : f32[2,2] }"
     note = "values not compared: the model does not run: "
@@ -209,7 +209,7 @@ def test_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
     assert "ZeroDivisionError: by hand" in result.failures[0]
 
 
-def test_recipe_without_kernel_is_compared_by_structure_with_a_note(tmp_path: Path) -> None:
+def test_an_operator_without_a_kernel_is_noted(tmp_path: Path) -> None:
     call = 'Opaque(%x) {code: "CUSTOM", custom_code: "Moon"}'
     result = run(tmp_path, "custom(Moon: 1)", f"graph main(%x: f32[2]) -> %y {{ %y = {call} : f32[2] }}")
     assert (result.status, result.compared) == (PASSED, 0)
@@ -230,7 +230,7 @@ def test_values_are_compared_with_litert(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_zero_and_what_rounding_leaves_of_it_are_equal(tmp_path: Path) -> None:
-    """One of two equal terms is folded into weights: their difference is 0 before and 1e-8 after."""
+    """Only one of two equal terms is folded into weights: their difference is 0 before and 1e-8 after."""
     result = run(
         tmp_path,
         "passes(fuse_mul_with_fullyconnected) ops(Mul: 1)",

@@ -45,7 +45,7 @@ def test_case_that_crashes_its_process_fails_alone(
             file.write("x")
         return die()
 
-    cases = many(tmp_path, 8)  # more than the processes are given at a time
+    cases = many(tmp_path, 8)  # more than the processes get at once
     monkeypatch.setattr(dredd_runs, "run_case", die_for_m01)
     found = dict(dredd_runs.run_cases(cases, None, False, processes))
     assert len(found) == len(cases)
@@ -96,7 +96,7 @@ def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["m", "m.2"]
 
 
-def test_a_name_with_a_number_is_not_taken_for_another(tmp_path: Path) -> None:
+def test_folders_of_tests_have_different_names(tmp_path: Path) -> None:
     used: set[str] = set()
     folders = [dredd_runs.folder_in(tmp_path, name, used) for name in ("m", "m", "m.2", "m", "a/b", "a_b")]
     assert folders == [tmp_path / name for name in ("m", "m.2", "m.2.2", "m.3", "a_b", "a_b.2")]

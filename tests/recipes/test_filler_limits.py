@@ -22,7 +22,7 @@ def test_numbers_are_written_as_in_cpp(text: str, number: float) -> None:
     assert fill("explicit", [text], DType.FLOAT64, 1) == np.array([number]).tobytes()
 
 
-@pytest.mark.parametrize("text", ["", "f", "1_0", "0x", "0x" + "1" * 17, "1ff", "none", "0x1g"])
+@pytest.mark.parametrize("text", ["", "f", "1_0", "0x", "0x" + "1" * 17, "1ff", "none", "0x1g", "\u0661"])
 def test_other_texts_are_no_numbers(text: str) -> None:
     with pytest.raises(ModelError, match="expected a number"):
         fill("explicit", [text], DType.FLOAT64, 1)
@@ -32,7 +32,7 @@ def test_other_texts_are_no_numbers(text: str) -> None:
     ("text", "number"),
     [("1.9", 1), ("-1.9", -1), ("+3", 3), ("0x10", 16), ("9" * 18, 10**18 - 1), (str(2**63 - 1), 2**63 - 1),
      (str(-(2**63)), -(2**63)), ("0" * 39 + "5", 5), ("1e3", 1000),
-     (str(2**63 - 1).zfill(40), 2**63 - 1)],
+     (str(2**63 - 1).zfill(40), 2**63 - 1), (hex(2**63 - 1), 2**63 - 1), (hex(-(2**63)), -(2**63))],
 )  # fmt: skip
 def test_integers_are_exact_or_truncated(text: str, number: int) -> None:
     assert fill("explicit", [text], DType.INT64, 1) == np.array([number], np.int64).tobytes()
@@ -47,8 +47,12 @@ def test_the_limits_of_integers() -> None:
         for beyond in (low - 1, high + 1):
             with pytest.raises(ModelError, match=f"numbers from {low} to {high}, got {beyond}"):
                 fill("explicit", [str(beyond)], dtype, 1)
-    with pytest.raises(ModelError, match="expected an integer"):
-        fill("explicit", ["4e19"], DType.UINT64, 1)
+    for text in ("4e19", "1e999", "9" * 40):
+        with pytest.raises(ModelError, match=f"UINT64: expected numbers from 0 to {2**64 - 1}, got {text}"):
+            fill("explicit", [text], DType.UINT64, 1)
+    for text in ("inf", "-Infinity", "nan"):
+        with pytest.raises(ModelError, match=f"expected an integer, got '{text}'"):
+            fill("explicit", [text], DType.UINT64, 1)
     with pytest.raises(ModelError, match="numbers from 0 to"):
         fill("explicit", [str(2**64) + ".0"], DType.UINT64, 1)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile texts in both recipe languages and TOML raise a CirclekitError, in little time and memory."""
+"""Hostile recipes (``.ck``, ``test.recipe``) and pipeline files raise a CirclekitError.
+
+For recipes, this takes little time and memory.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ REFUSED = {
     "digits of a field": operand("", "shape { dim: " + "9" * 5000 + " }"),
     "an npy file above": operand('filler { tag: "file" arg: "../../etc/passwd" }'),
     "an npy file of a strange name": operand('filler { tag: "file" arg: "a\\000b" }'),
-    "a minus far before its number": operand("", "shape { dim: -" + " " * 2_000_000 + "}"),
+    "a minus and spaces without a number": operand("", "shape { dim: -" + " " * 2_000_000 + "}"),
 }
 
 

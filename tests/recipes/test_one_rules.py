@@ -109,6 +109,7 @@ def test_words_are_split_like_in_a_shell(subject: Subject) -> None:
         ("RULE A $(op_cuont ADD) = 1", "1:10", "no function is named op_cuont; did you mean op_count?"),
         ("\nRULE A $(op_count) = 1", "2:10", "expected 1 argument, got 0"),
         ("RULE A $('a\nb') = 1", "1:10", "no function is named a\\\\nb; expected one of"),
+        ("RULE A $('') = 1", "1:10", "no function is named ''; expected one of"),
         ("RULE A $(file_size x) = 1", "1:10", "expected 0 arguments, got 1"),
         ("RULE A $(file_size) '~' 1", "1:21", "got '~'"),
         ("RULE A $(file_size) = 1 2", "1:25", "expected the end of the line"),

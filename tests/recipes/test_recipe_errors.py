@@ -37,6 +37,7 @@ def test_unchanged_recipe_is_accepted() -> None:
         ("FLOAT32 shape { dim: 2 dim: 3 } }\nop", "99 shape { } }\nop", "has no value with number 99"),
         ('"Add"', '"Ad"', '5:19: no operator is named Ad; did you mean Add?'),
         ('"Add"', '"Conv2d"', "did you mean Conv2D?"),
+        ('"Add"', '""', "5:19: no operator is named ''"),
         ("add_options", "mul_option", "5:59: Operation has no field mul_option; did you mean mul_options?"),
         ("activation: RELU", "activatio: RELU", "Options has no field activatio; did you mean activation?"),
         ("activation: RELU", "activation: RELUU", "5:85: ActivationFunctionType has no value RELUU; did"),
@@ -159,6 +160,8 @@ def test_ports_of_signatures_name_a_tensor_of_their_graph() -> None:
     message = "r:8:69: expected the index of an operand, 0 to 2, got 3"
     with pytest.raises(ParseError, match="^" + re.escape(message)):
         read_recipe(RECIPE + port % (3, "tensor_index: 2"), "r")
+    with pytest.raises(ParseError, match="expected the index of an operand, but the graph has none, got 0"):
+        read_recipe(port % (0, "tensor_index: 0"), "r")
 
 
 def test_dimensions_end_at_31_bits() -> None:

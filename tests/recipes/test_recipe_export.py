@@ -85,7 +85,7 @@ def test_model_with_all_features_survives_a_round_trip(name: str, tmp_path: Path
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", ["*", ""])
 def test_unknown_ranks_and_scalars_survive_a_round_trip(shape: str, name: str, tmp_path: Path) -> None:
-    """In a file, a stated ``has_rank`` that is false tells an unknown rank from a scalar."""
+    """Files give both the shape []; a stored ``has_rank`` of false tells an unknown rank from a scalar."""
     model = parse_model(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Neg(%x) }}")
     write_recipe(model, tmp_path / name, "circle")
     found = load_recipe(tmp_path / name)

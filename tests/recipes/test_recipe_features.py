@@ -85,7 +85,7 @@ def test_options_that_one_lacks() -> None:
     assert found["Boundaries"].tolist() == [0.5, 1]
 
 
-def test_graphs_follow_the_main_graph_in_any_order() -> None:
+def test_other_graphs_may_be_written_before_the_main_graph() -> None:
     text = """
     graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" }
     graph { operand { name: "a" type: BOOL shape { } } input: "a" output: "a" name: "body" }
@@ -226,7 +226,7 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
         ("TensorFlowLiteRecipes/circle/x/test.recipe", "circle"),
     ],
 )
-def test_the_format_that_one_of_three_folders_implies(path: str, format: str | None) -> None:
+def test_the_format_that_the_nearest_of_three_folders_implies(path: str, format: str | None) -> None:
     assert _format_of_folder(Path("/") / path) == format
 
 
@@ -274,7 +274,8 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
-def test_codes_are_ordered_by_number_and_custom_ones_come_last() -> None:
+def test_order_of_operator_codes_and_bytes_of_metadata() -> None:
+    """Operator codes are sorted by number, and custom ones come last."""
     operations = ('type: "Custom" custom_code: "Mine"', 'type: "Sin"', 'type: "Abs"')
     operands = "".join(f'operand {{ name: "{n}" type: FLOAT32 shape {{ dim: 1 }} }}' for n in "xabc")
     lines = "".join(

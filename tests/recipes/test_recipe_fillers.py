@@ -83,6 +83,7 @@ def test_gaussian_integers_stay_in_their_range() -> None:
         ("explicit", ["²"], DType.BOOL, "expected true or false, got '²'"),
         ("explicit", ["1"], DType.MXINT8, "BOOL, got MXINT8"),
         ("uniform", ["1"], DType.FLOAT32, "no filler is named uniform"),
+        ("", ["1"], DType.FLOAT32, "no filler is named ''; expected one of"),
         ("base64", ["A"], DType.FLOAT32, "expected base64"),
         ("constant", ["0"], DType.FLOAT32, "1099511627776 elements of constant would take"),
     ],

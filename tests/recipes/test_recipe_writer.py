@@ -18,8 +18,8 @@ TENSORS = [{"name": "x", "shape": np.array([2])}, {"name": "y", "shape": np.arra
 def write(graph: dict[str, Any] | None = None, data: bytes = b"", fmt: str = "tflite", **model: Any) -> str:
     """Return the recipe of a decoded file, with single spaces between words.
 
-    ``graph``: fields of its only graph, by default with TENSORS.  ``data``: the bytes of the file, in which
-    external data is found.  ``model``: fields of the table Model.
+    ``graph``: fields of its only graph; the tensors are TENSORS if not given.  ``data``: the bytes of the
+    file, in which external data is found.  ``model``: fields of the table Model.
     """
     tree = {"subgraphs": [{"tensors": TENSORS, **(graph or {})}], "version": 3 if fmt == "tflite" else 0}
     return " ".join(recipe_text({"buffers": [{}], **tree, **model}, memoryview(data), fmt).split())

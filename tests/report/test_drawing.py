@@ -106,7 +106,7 @@ def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> 
             pulls.append(float(np.mean(readers[number])) - box.x if readers[number] else np.nan)
             other = None if following is None else drawing.boxes[following]
             if other is None or other.x - box.x > (box.width + other.width) / 2 + GAP + 1e-6:
-                sums = np.cumsum(pulls)  # NaN where the place before is not known
+                sums = np.cumsum(pulls)  # NaN after a box without readers
                 assert np.isnan(sums[-1]) or (abs(sums[-1]) < 1e-6 and sums.min() > -1e-6)
                 pulls = []
 

@@ -190,7 +190,7 @@ def test_values_of_outputs_and_layers() -> None:
 
 
 def test_a_quantized_model_is_compared_as_real_numbers() -> None:
-    """The largest difference is at most half a step of the input and half a step of the result."""
+    """The largest difference is at most half a step of the input plus half a step of the result."""
     plain = "graph main(%x: f32[64]) -> %y { %y = Neg(%x) }"
     form = "i8[64] quant(scale: 0.05, zero_point: 3)"
     body = f"%r = Dequantize(%x) : f32[64]\n%n = Neg(%r)\n%y = Quantize(%n) : {form}"

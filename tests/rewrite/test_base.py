@@ -55,7 +55,10 @@ def test_refusals_state_no_progress_by_default(op: Op) -> None:
 
 
 def test_the_nearest_refusal_comes_first(op: Op) -> None:
-    """``progress - missing`` decides, then ``progress``, where 0 counts as 3; partial matches are last."""
+    """The larger ``progress - missing`` comes first; if it is equal, the larger ``progress``.
+
+    A progress of 0 counts as 3.  Partial matches are last.
+    """
 
     def made(progress: int, missing: int, is_partial: bool = False) -> Refusal:
         return Refusal("p", "g", op, "no", progress, is_partial, missing)

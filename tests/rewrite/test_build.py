@@ -166,6 +166,10 @@ def test_value_of_another_type_cannot_replace_the_result() -> None:
     kind = rewrite("z = Add(x, u: f32[_, _])", "x")
     _, changes, sentences = run(kind, graph("%z = Add(%x, %u)", "%x: f32[3], %u: f32[2,3]"))
     assert (changes, sentences) == (0, ["%z: is f32[2,3], %x is f32[3]"])
+    _, changes, sentences = run(
+        rewrite("z = Relu(x)", "x"), graph("%z = Relu(%x) %o = Neg(%z)", "%x: f32[*]", "%o")
+    )
+    assert (changes, sentences) == (0, ["%z: has an unknown rank, which may differ from that of %x"])
 
 
 def test_an_output_is_not_replaced_by_an_input() -> None:

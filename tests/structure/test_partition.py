@@ -390,7 +390,7 @@ def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) 
 def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files beside the connection file come first; the error names these if neither folder has any."""
+    """A file beside the connection file comes first; if both places lack it, the error names the first."""
     for place, kind in (("parts", "Neg"), ("work", "Abs")):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)

@@ -278,7 +278,8 @@ def test_an_output_that_is_an_input_of_its_model(
             np.testing.assert_allclose(array, expected[name], rtol=1e-6)
 
 
-def test_an_output_that_is_a_connected_input_differs_from_one_of_the_same_name() -> None:
+def test_an_output_named_like_a_connected_input_that_is_passed_on_is_refused() -> None:
+    """The first model passes on its input %x, connected with %out; the second computes another %x."""
     models = [circlekit.parse(text) for text in (PASSES_X_ON, MAKES_X, HEAD)]
     with pytest.raises(ModelError, match="two outputs are named 'x'; rename one of them"):
         circlekit.merge(models, {"x": "out"})

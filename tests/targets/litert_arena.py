@@ -2,11 +2,12 @@
 """The size of LiteRT's arena, read from the addresses of the tensors after ``allocate_tensors``.
 
 LiteRT runs its built-in kernels on one thread, without delegates.  The arena begins with an input of the
-graph.  It has no gaps: every other buffer begins, at the latest, at the next multiple of 64 bytes after the
-end of another one.
-So the kernels' scratch buffers are found, too, and tensors elsewhere are left out: constants, variables and
-tensors of unknown size.  LiteRT also puts elsewhere the results of a WHILE whose body computes sizes, and all
-later results; for such models the planned arena is larger.
+graph.  Each later buffer begins inside of the memory of the buffers before it, or at the next multiple of 64
+bytes after their end.  So the kernels' scratch buffers are found, too.  Tensors outside of the arena are left
+out: constants, variables and tensors of unknown size.
+
+LiteRT also puts the results of a WHILE whose body computes sizes, and all later results, outside of the
+arena; for such models the planned arena is larger.
 """
 
 from __future__ import annotations

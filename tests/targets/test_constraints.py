@@ -26,7 +26,7 @@ ADD = "%y = Add(%x, %v)"
     ("op", "constraint", "expected"),
     [
         (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 1], "rhs": [1]}}, None),
-        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 2]}}, "lhs of at least [4, 2]"),
+        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 2]}}, "lhs of at least [4,2]"),
         (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"rhs": [2]}}, "rhs of at least [2]"),
         (op_of(ADD, "%x: f32[?,4]", "%v: f32[4]"), {"least": {"lhs": [9, 4], "rhs": [1, 9]}}, None),
         (op_of(ADD, "%x: f32[5,2,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 3, "rhs": 1}}, None),
@@ -102,6 +102,28 @@ def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, 
     assert (
         not list(obstacles(op, {"scale_ratio": [[["input", "weights"], "output", least, greatest]]}))
     ) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("weights", "bias", "got"),
+    [
+        ("0.25", "quant(scale: 0.125)", None),
+        ("0.25", "quant(scale: 0.140625)", None),  # 1/64 of the scale of the result is below the tolerance
+        ("0.25", "quant(scale: 0.15625)", "0.15625"),  # 1/32 is above it
+        ("0.25", "quant(scale: 0.09375)", "0.09375"),
+        ("0.25", "", "none"),
+        ("[0.25, 0.25], axis: 0", "", None),
+    ],
+)
+def test_the_scale_of_a_bias(weights: str, bias: str, got: str | None) -> None:
+    op = op_of(
+        f"""%w = const i8[2,4] quant(scale: {weights}) constant(1)
+        %b = const i32[2] {bias} [1, 2]
+        %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)""",
+        "%x: i8[1,4] quant(scale: 0.5)",
+    )
+    found = list(obstacles(op, {"sum_scale": [[["input", "weights"], "bias", "output", 0.02]]}))
+    assert found == ([f"bias of scale 0.125, the product of input and weights, got {got}"] if got else [])
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {
 def test_inputs_and_outputs_that_onert_does_not_take(
     runs: bool, unread: str, body: str, outputs: str
 ) -> None:
-    """An output may be overwritten after its last reader; an unread input of i16 or u64 is refused."""
+    """An output may be overwritten once its last reader has run; unread inputs of i16 or u64 are refused."""
     model = circlekit.parse(f"graph main(%x: f32[2,3], %u: {unread}[3]) -> {outputs} {{\n{body}\n}}")
     assert run_in_onert(model) == (runs, runs)
     if unread == "f32":

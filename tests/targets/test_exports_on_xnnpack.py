@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as PyTorch exporters write them, optimized for XNNPACK: LiteRT's delegate takes at least as much."""
+"""PyTorch exports, optimized for XNNPACK: the delegate takes no smaller share of operators than before."""
 
 from __future__ import annotations
 

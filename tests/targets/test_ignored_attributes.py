@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onert ignores keep_num_dims of FULLY_CONNECTED: its result [2,3,4] has the shape [6,4] there."""
+"""onert ignores keep_num_dims of FULLY_CONNECTED: it gives the result [6,4] instead of [2,3,4]."""
 
 from __future__ import annotations
 

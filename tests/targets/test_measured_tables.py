@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured tables and the runtimes agree on a small sample of models; ``tools.probe_targets`` on more."""
+"""The measured tables and the runtimes agree on a few models; ``tools.probe_targets`` checks more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+import circlekit
 from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
@@ -60,6 +61,25 @@ def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -
         (ran,) = run_jobs(runtime, [job])
         assert (ran.outputs is not None) == (find_target("litert").refusal(op) is None)
     assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("bias", "runs"), [("quant(scale: 0.125)", True), ("quant(scale: 0.15)", False), ("", False)]
+)
+def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
+    """It is the scale of the data times that of the weights: 0.125."""
+    model = circlekit.parse(
+        f"""graph main(%x: i8[1,4] quant(scale: 0.5)) -> %y {{
+          %w = const i8[2,4] quant(scale: 0.25) constant(1)
+          %b = const i32[2] {bias} [1, 2]
+          %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
+        }}"""
+    )
+    runtime = RUNTIMES["litert"]
+    if find_spec(runtime.package.replace("-", "_")) is not None:
+        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), [np.ones((1, 4), np.int8)])])
+        assert (ran.outputs is not None) == runs
+    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
 
 
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:

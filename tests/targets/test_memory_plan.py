@@ -165,6 +165,8 @@ def test_buffers_that_are_needed_together_do_not_overlap(seed: int, name: str) -
 def test_an_unknown_target() -> None:
     with pytest.raises(UnsupportedError, match="no target is named litertt; did you mean litert"):
         find_planner("litertt")
+    with pytest.raises(UnsupportedError, match="no target is named ''; there are litert, "):
+        find_planner("")
 
 
 def test_lifetimes_that_share_one_operator_overlap() -> None:

@@ -93,7 +93,7 @@ def test_a_pass_that_is_code_is_kept_from_the_operators_that_it_would_break() ->
 
 
 class AddToSub(Pass):
-    """Replace the first Add by a Sub without asking; ``count`` says how often that was done."""
+    """Replace the first Add by a Sub without asking the context; ``count`` says how often."""
 
     count = 0
 

@@ -36,7 +36,7 @@ def test_later_readers_of_other_views_are_found_in_order() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        "%b = Add(%a, 1.0)\n%y = Neg(%s)\n%z = Neg(%b)",  # %a is read twice: LiteRT counts that
+        "%b = Add(%a, 1.0)\n%y = Neg(%s)\n%z = Neg(%b)",  # %a has two readers, so %b has a buffer of its own
         "%p = Reshape(%a, [1, 6])\n%b = Add(%s, 1.0)\n%w = Neg(%r)\n%y = Sub(%w, %p)\n%z = Neg(%b)",
         "%y = Neg(%r)\n%b = Add(%s, 1.0)\n%z = Neg(%b)",  # nothing is read later
         "%b = Maximum(%s, 1.0)\n%y = Neg(%r)\n%z = Neg(%b)",  # MAXIMUM has a buffer of its own

@@ -40,7 +40,7 @@ def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
 
 
 def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:
-    """Return the sum of two floats of ``shapes``; the result has the first shape."""
+    """Return an Add of two float values of ``shapes``; the result has the first shape."""
     lhs, rhs = (Value("xy"[i], f32, shape) for i, shape in enumerate(shapes))
     return Add(lhs, rhs, results=[Value("z", f32, shapes[0])], **attributes)
 
@@ -118,7 +118,7 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
             {"same_shape": [["lhs", "rhs"]]},
             add((2, 3), (2, 3)),
             add((2, 3), (3,)),
-            "the same shape of lhs and rhs, got (2, 3) and (3,)",
+            "the same shape of lhs and rhs, got [2,3] and [3]",
         ),
         (
             {"dims": [["rhs", 0, 3], ["rhs", 1, 2]]},
@@ -136,7 +136,7 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
             {"any_of": [[{"rank": 1}, {"same_shape": [["lhs", "rhs"]]}]]},
             add((2, 3), (2, 3)),
             add((2, 3), (3,)),
-            "ranks up to 1, got rank 2; or the same shape of lhs and rhs, got (2, 3) and (3,)",
+            "ranks up to 1, got rank 2; or the same shape of lhs and rhs, got [2,3] and [3]",
         ),
         ({"constant": ["rhs"]}, constant(add((2,), (2,)), 1), add((2,), (2,)), "a constant rhs"),
         ({"computed": ["rhs"]}, add((2,), (2,)), constant(add((2,), (2,)), 1), "rhs that is not constant"),
@@ -230,7 +230,7 @@ def test_unknown_shapes_count_as_supported() -> None:
 
 
 def test_every_table_can_be_read() -> None:
-    """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
+    """Each operator is in the schema, each form is "operands:results", each kind of constraint is known."""
     schema = enumeration("BuiltinOperator", "circle").numbers
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
     for name in target_names():

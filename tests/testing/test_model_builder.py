@@ -172,7 +172,7 @@ def test_results_of_no_or_many_elements_are_rejected(size: int, is_rejected: boo
     ("number", "extremes", "is_rejected"),
     [(50.0, False, False), (51.0, False, True), (np.nan, False, True), (51.0, True, False)],
 )
-def test_large_results_are_rejected_but_for_extreme_models(
+def test_large_results_are_rejected_unless_extremes_are_allowed(
     number: float, extremes: bool, is_rejected: bool, m: ModelBuilder
 ) -> None:
     m.allow_extremes = extremes

@@ -54,7 +54,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], None]:
-    """Return a function that puts a program of this name beside the commands."""
+    """Return a function that puts a program with a given name beside the commands."""
 
     def put(name: str) -> None:
         path = tmp_path / "bin" / name

@@ -23,7 +23,7 @@ SAMPLES = [np.array(x, np.float32) for x in ([1, -2, 0.5, 3, -4, 6], [2, 2.5, -3
 
 
 def lines(first: circlekit.Model, second: circlekit.Model, *metrics: str, size: int = 6) -> list[str]:
-    """Return the lines that compare both models on SAMPLES, of which the first ``size`` elements are used."""
+    """Return the lines that compare both models on the first ``size`` elements of each of SAMPLES."""
     pairs = [([sample[:size]], [sample[:size]]) for sample in SAMPLES]
     return list(compare_outputs(first, second, pairs, metrics))
 

@@ -58,7 +58,7 @@ def node(name: str, inputs: list[str], *outputs: str) -> Any:
 
 
 class OnnxModel(SimpleNamespace):
-    """An ONNX model of five nodes, with: two results, integers, no elements, float32, float32."""
+    """An ONNX model of five nodes.  Their results: two tensors, integers, no elements, float32, float32."""
 
     def __init__(self) -> None:
         super().__init__()

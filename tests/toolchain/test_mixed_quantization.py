@@ -27,6 +27,7 @@ def test_bisection_keeps_its_files(work: Path, capsys: pytest.CaptureFixture[str
     found = {tag: float(error) for tag, error in (line.split() for line in errors.read_text().splitlines())}
     assert {"Q8", "Q16", "FINAL"} <= found.keys()
     numbers = [tag for tag in found if tag.isdigit()]
+    assert numbers
     assert all((errors.parent / f"quantized_{number}.mpq.circle").exists() for number in numbers)
     final = json.loads((errors.parent / "FinalConfiguration.mpq.json").read_text())
     assert final["default_quantization_dtype"] == "uint8"

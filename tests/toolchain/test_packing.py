@@ -109,7 +109,7 @@ def link(
 
     A tensor has a number in the part, and another number in the model.
     ``inputs``, ``outputs``: for each input and output of the model its number in the part, -1 if absent.
-    ``own``, ``org``: (inputs, outputs) of the part, as numbers in the part, and as numbers in the model.
+    ``own``: (inputs, outputs) of the part, by their numbers in the part.  ``org``: by those in the model.
     """
     return {
         "org-model-io": {"inputs": {"new-indices": inputs}, "outputs": {"new-indices": outputs}},

@@ -48,7 +48,7 @@ def set_byte(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Set an aligned word of 16 or 32 bits: extreme, near the old one, or the distance to the end."""
+    """Set an aligned 16 or 32 bit word to an extreme number, one near the old, or the distance to the end."""
     size = rng.choice((2, 4, 4))
     at = _position(out, rng) // size * size
     if at + size > len(out):
@@ -80,7 +80,7 @@ def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Replace a piece by a piece of ``other``, or the rest after a position by the same rest of ``other``."""
+    """Replace a piece by a piece of ``other``, or everything after a position by what ``other`` has there."""
     at, there = _position(out, rng) & ~3, rng.randrange(max(1, len(other))) & ~3
     size = rng.choice((4, 16, 64, 512))
     if rng.random() < 0.2:

@@ -60,7 +60,7 @@ def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list
 
 
 def forget_shapes(world: World) -> None:
-    """Remove the shapes of all results, so that only the passes notice contradictions."""
+    """Remove the shapes of all results, so that only shape inference notices contradictions."""
     for graph in world.trees("subgraphs"):
         known = graph.get("tensors") or []
         for operator in graph.get("operators") or []:

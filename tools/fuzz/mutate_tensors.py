@@ -122,7 +122,7 @@ def _element(rng: random.Random, dtype: np.dtype[np.generic], old: object) -> ob
 
 
 def quantization(world: World) -> None:
-    """Set scales and zero points of any number, some of them extreme; in some cases also set the type."""
+    """Set a random number of scales and zero points, some extreme; in some cases also set the type."""
     tensor, rng = world.part("tensors"), world.rng
     if tensor is None:
         return

@@ -53,7 +53,7 @@ class Tally:
         if self.values:
             lines.append("values: " + ", ".join(f"{n} {what}" for what, n in sorted(self.values.items())))
         if self.slowest is not None:
-            lines.append(f"slowest: {self.slowest.job}, {self.slowest.seconds:.2f} s of processor time")
+            lines.append(f"slowest: {self.slowest.job}, {self.slowest.seconds:.2f} s")
         return "\n".join(lines)
 
     def fault_lines(self) -> list[str]:

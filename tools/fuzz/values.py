@@ -66,8 +66,8 @@ def compare_values(before: Model, after: Model) -> str:
 def is_rounding(verifier: Verifier, after: Model) -> bool:
     """Return whether rounding errors of the constants explain the difference.
 
-    A model that divides by almost zero amplifies these errors.  ``--verify`` refuses the difference even then
-    if it is beyond a limit, because a user has to know of it; but it is not a fault of O1.
+    A model that divides by almost zero amplifies these errors.  Beyond a limit, ``--verify`` refuses even
+    such a difference, because a user has to know of it; but it is not a fault of O1.
     """
     if interface_differences(verifier.interface, interface_of(after)):
         return False

@@ -36,7 +36,7 @@ ATTEMPTS = 40
 """The largest number of samples that are drawn in search of one that LiteRT's table has."""
 
 FLOAT_PROBABILITY = 0.3
-"""Probability of drawing only from the forms with float data, if there are any; else all forms take part."""
+"""With this probability, only the forms with float data (if there are any) take part, else all forms."""
 
 FLOAT16_TOLERANCE = 1e-3
 """float16 has 11 significant bits; results may differ in the last one."""

@@ -224,7 +224,7 @@ def _members(default: Named | bool) -> set[Any]:
 
 
 def _lengths(passed: Sequence[Op], failed: Sequence[Op], name: str, vector: str) -> Iterator[Constraints]:
-    """Yield the only length of ``vector`` that runs for each rank of ``name``, if others fail there."""
+    """For each rank of ``name``, yield the only length of ``vector`` that runs, if other lengths fail."""
     good, bad = (
         {pair for op in ops for pair in _rank_and_length(op, name, vector)} for ops in (passed, failed)
     )

@@ -25,7 +25,7 @@ RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIO
 TIME, BATCH, INPUTS, CELLS, OUTPUTS, DEPTH = 2, 2, 5, 8, 6, 4
 """``TIME`` and ``BATCH`` are equal, so that shapes fit both orders of these axes (``time_major``).
 
-``OUTPUTS``: of a projection.  ``DEPTH``: the memory of SVDF.
+``OUTPUTS``: the outputs of a projection.  ``DEPTH``: the steps that SVDF remembers.
 """
 
 OPTIONS = {
@@ -92,7 +92,7 @@ class _Maker:
         return np.rint(numbers * 50).astype(np.int8) if value.dtype is i8 else numbers.astype(np.float32)
 
     def operand(self, name: str) -> Value:
-        """Return the operand ``name``, with the dtype and the scale of ``type_of``; random if constant."""
+        """Return the operand ``name`` with dtype and scale of ``type_of``; constants have random elements."""
         dtype, scale = self.type_of(name)
         value = Value("", dtype, self.shape_of(name), None, None if dtype is f32 else per_tensor(scale, 0))
         value.is_variable = name.endswith("state")

@@ -106,7 +106,7 @@ class _Examination:
         try:
             yield
         except Fault as fault:
-            if not (fault.kind == "not idempotent" and len(passes) > 1):  # one undoes what the other does
+            if not (fault.kind == "not idempotent" and len(passes) > 1):  # one pass may undo another
                 finding = Finding(self.result.seed, fault.kind, passes, format, str(fault)[:300])
                 self.result.findings.append(finding)
 

@@ -100,7 +100,7 @@ def repeat_operator(m: ModelBuilder) -> Value:
 
 
 def constant_chain(m: ModelBuilder) -> Value:
-    """Append an operator on constants, which can be folded, and one that uses its result."""
+    """Append an operator on constants, so that it can be folded, and an operator that reads its result."""
     x = m.pick()
     folded = m.add(Relu(m.constant(m.random.normal(0, 1, m.shape(x)[-1:]))), keep=m.chance(0.2))
     return m.add((Add, Mul)[m.below(2)](x, folded))

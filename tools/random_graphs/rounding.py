@@ -101,7 +101,7 @@ class _PerturbedRun:
         return [array_of(v) for v in graph.outputs]
 
     def perturbed(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
-        """Return the result ``array`` with errors up to MAX_ULPS of it, or of the largest term of a sum."""
+        """Return ``array`` with errors up to MAX_ULPS of each element, or of the largest if ``op`` adds."""
         if array.dtype.kind != "f":
             return array
         with np.errstate(all="ignore"):

@@ -120,7 +120,7 @@ def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | No
 
 
 def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
-    """Return what replaces the input ``value`` with elements ``array``: a value, a constant or an input."""
+    """Return a value, a constant or an input in place of the input ``value``; ``array``: its elements."""
     found = [
         v
         for v in m.pool

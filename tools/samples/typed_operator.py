@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw samples: an operator on operands of given dtypes, with elements and quantization that fit it.
+"""Draw samples: an operator on operands of given dtypes, with elements and quantization that fit together.
 
 tools.probe_targets asks whether a runtime has the form: then elements are small and mostly positive.
-tools.kit asks how a kernel rounds: then they are of all magnitudes.
+tools.kit asks how a kernel rounds: then elements are of all magnitudes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LARGE_FACTOR = 300
 """In small samples, integer biases and int16 slopes are multiples of this: it reveals a misread dtype."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
-"""Operators that add products and fuse no activation: the order of additions decides on infinities."""
+"""Operators that add products and fuse no activation: infinite results depend on the order of additions."""
 
 
 @dataclass
@@ -180,7 +180,7 @@ class _Typing:
         array: Array | None,
         chance: float,
     ) -> Value:
-        """Return an operand of ``array`` or random elements; int4 or a low ``chance`` makes it constant."""
+        """Return an operand with elements ``array`` or random ones; constant if int4 or ``chance`` is low."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
         elif array is None:
@@ -238,7 +238,7 @@ class _Typing:
         return np.linspace(0.02, 0.03, count, dtype=np.float32)
 
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
-        """Return a quantization of an operand that does not depend on other operands."""
+        """Return a quantization for an operand, independent of the other operands."""
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
         return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)

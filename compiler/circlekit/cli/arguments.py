@@ -205,7 +205,7 @@ def add_model_flags(parser: Parser) -> None:
     parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
         "--output_model", required=True, type=output_path, metavar="MODEL",
-        help="the file to write; circle, unless it ends in .tflite",
+        help="the file to write; circle, unless it ends in .tflite or .lite",
     )  # fmt: skip
 
 

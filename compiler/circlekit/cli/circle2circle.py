@@ -30,7 +30,9 @@ from circlekit.rewrite.base import Pass
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
-    parser.add_argument("output", nargs="?", help="the file to write; circle, unless it ends in .tflite")
+    parser.add_argument(
+        "output", nargs="?", help="the file to write; circle, unless it ends in .tflite or .lite"
+    )
     parser.add_format("format of the output")
     add_result_flags(parser)
     add_optimization_flags(parser)

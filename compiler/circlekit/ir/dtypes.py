@@ -99,7 +99,7 @@ _BY_NUMPY: dict[np.dtype[np.generic], DType] = {t.numpy: t for t in DType if t.n
 BY_SHORT: dict[str, DType] = {t.short: t for t in DType}
 """Every element type by its name in the text form, such as ``f32``."""
 
-# the dtypes that operators declare; ``boolean``, because ``bool`` is Python's type
+# short names of the dtypes that are used most; ``boolean``, because ``bool`` is Python's type
 f32, f16, bf16, f64 = DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64
 i8, i16, i32, i64 = DType.INT8, DType.INT16, DType.INT32, DType.INT64
 u8, u16, u32, u64 = DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64

@@ -12,7 +12,7 @@ MAX_LINE_CHARACTERS = 160
 """The length to which lines are cut; some exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
-"""The text between two lines of a place.  ``CirclekitError`` indents lines below its message equally."""
+"""The text between two lines of a place, and between all lines of a printed ``CirclekitError``."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:

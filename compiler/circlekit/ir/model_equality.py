@@ -96,7 +96,7 @@ class _Comparison:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
-        """When two values first meet, make them counterparts; from then on, each may meet only the other."""
+        """Make two values counterparts when they first meet.  Later, each may meet only its counterpart."""
         counterpart = self.pairs.get(id(a))
         if counterpart is b:
             return

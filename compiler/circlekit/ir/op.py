@@ -132,9 +132,10 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
     """Declare an attribute.
 
-    ``default``: its value if none is set; a value that is set must have the same type.  ``field``: the
-    schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the attribute has
-    no effect on data that is not quantized, so rewrites of such data ignore it.
+    ``default``: its value if none is set.  A value that is set must have the type of the default; an integer
+    may also stand for a float, a list or an array for a tuple, and anything for the default None.
+    ``field``: the schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the
+    attribute has no effect on data that is not quantized, so rewrites of such data ignore it.
     """
     return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 

@@ -99,7 +99,8 @@ class Snapshot:
         changed:
 
         - its operands, results, attributes or version;
-        - dtype, shape, data, quantization or ``extra`` of an operand or result;
+        - dtype, shape, data, quantization or ``extra`` of an operand or result (equal data in a new
+          array count as changed);
         - the code, custom code or options of an opaque operator.
         """
         changed_values = self._changed_values()

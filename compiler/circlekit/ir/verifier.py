@@ -135,7 +135,7 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
 
 
 def shared_names(graph: Graph) -> dict[Value, Value]:
-    """Return {value: other} for each input or output of ``graph`` with the name of an earlier one, ``other``.
+    """Return the inputs and outputs of ``graph`` with one name, as {each later value: the first value}.
 
     Values without a name are left out.
     """

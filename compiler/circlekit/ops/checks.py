@@ -32,6 +32,12 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
     raise ShapeError(f"expected {name} of rank {expected}, got shape {format_shape(value.shape)}")
 
 
+def require_one_element(value: Value, name: str) -> None:
+    """Raise ShapeError if ``value``, the operand ``name``, has a known number of elements that is not 1."""
+    if value.shape is not None and dims_differ(product(value.shape), 1):
+        raise ShapeError(f"{name}: expected 1 element, got shape {format_shape(value.shape)}")
+
+
 def require_length(shape: Shape | None, count: int, name: str) -> None:
     """Raise ShapeError unless ``shape``, that of the operand ``name``, is [``count``], [None] or None."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):

@@ -77,7 +77,7 @@ def constant_elements(value: Value) -> Array:
     objects, and sparse constants become dense.  Raise
 
     - ModelError if ``value`` is not a constant, or its data do not fit its shape;
-    - UnsupportedError for data that no kernel reads (compressed; packed floats other than bfloat16);
+    - UnsupportedError for data that no kernel reads (compressed; packed, but neither integers nor bfloat16);
     - LimitError if the dense array of a sparse constant exceeds the memory limit.
     """
     data = value.array()
@@ -108,7 +108,8 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
     Integers of less than 8 bits become int8 or uint8; the first integer of a byte is in its lowest bits.
     Unused bits of the last byte are returned as numbers, too.  ``name``: the constant, for messages.  Raise
-    ModelError if the last number is incomplete, UnsupportedError for packed floats other than bfloat16.
+    ModelError if the last number is incomplete, UnsupportedError if ``dtype`` is a packed dtype but neither
+    an integer nor bfloat16.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
         raise ModelError(

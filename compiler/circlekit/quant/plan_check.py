@@ -329,7 +329,7 @@ def _require_form(form: TensorForm, value: Value, where: str) -> None:
         if form.block < 1:
             raise ModelError(f"{where}: expected a block of at least 1 element, got {form.block}")
         if not shape or 0 in shape or shape[-1] % form.block:
-            expected = f"a constant with rows of a multiple of {form.block} elements"
+            expected = f"a constant with elements, in rows of a multiple of {form.block}"
             raise ModelError(f"{where}: expected {expected}, got {format_shape(value.shape)}")
         wanted = value.numel // form.block
     elif count > 1 and shape and form.axis not in range(len(shape)):

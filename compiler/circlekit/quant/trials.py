@@ -37,7 +37,7 @@ PER_TENSOR = "the best estimator of each tensor"
 """The value of ``Settings.estimator`` that lets ``range_choice`` choose an estimator for each tensor."""
 
 FEW_NUMBERS = 1000
-"""The range of a tensor gets a margin if calibration observed fewer numbers of the tensor than this.
+"""The range of a tensor gets a margin if calibration observed at least 2 of its numbers, but fewer than this.
 
 For a tensor with more numbers, few numbers of later runs will be outside of the observed range.
 """
@@ -82,7 +82,7 @@ class Trials:
 
     ``model``: the float model.  ``plan_of``: makes plans.  ``activations``: the dtype of activations; None:
     they stay float.  ``estimator``: the default range estimator.
-    ``samples``: all samples, for calibration.  ``tried``: the first of them, on which trials are run.
+    ``samples``: all samples, for calibration.  ``tried``: the first samples; trials are run on these.
     ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
     The private fields keep results; their keys are strengths, or (settings, quarter).
     """

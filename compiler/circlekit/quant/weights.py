@@ -78,13 +78,13 @@ def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
 
 
 def biases_of(op: Op) -> set[int]:
-    """Return the indices of the biases that ``op`` has, which its rule names (``bias``, ``biases``)."""
+    """Return the indices of the present operands of ``op`` that its rule calls ``bias`` or ``biases``."""
     rule = op.quantization_rule or OWN_RANGES
     return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
 
 
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
-    """Return the first of ``products`` all of whose factors ``op`` has; None if there is none.
+    """Return the first of ``products`` for which ``op`` has all factors; None if there is none.
 
     ``products``: the possible scales of a bias, each a product of scales (``QuantizationRule.biases``).  A
     factor is the name of an operand or of an inner tensor, such as the sums of a gate of an LSTM.
@@ -150,7 +150,10 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
 
 
 def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
-    """Return by how many bytes a file shrinks if the float32 constant ``value`` is stored in ``form``."""
+    """Return about how many bytes a file saves if the float32 constant ``value`` is stored in ``form``.
+
+    The number is negative if the file grows.
+    """
     scale_bytes = 2 if form.block else BYTES_OF_SCALE  # the scale of a block is float16, without zero point
     overhead = scale_bytes * len(form.scale)
     overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0
@@ -193,17 +196,15 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
 def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     """Return the form of ``weights`` [units, depth] in which each block of a row has its own scale.
 
-    A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, and LiteRT's
-    delegate converts them to bfloat16; they are chosen so that both dtypes hold them exactly.
+    A block is ``scheme.block`` neighboring weights.  The scales are numbers that float16 (in the file) and
+    bfloat16 (in LiteRT's delegate) both hold exactly.
     Raise UnsupportedError if ``weights`` do not have rank 2 with rows of whole blocks; ModelError for NaN and
     infinite numbers, and if a scale would be too small or too large.
     """
     numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
-        shape = format_shape(weights.shape)
-        raise UnsupportedError(
-            f"%{weights.name}: expected rows of a multiple of {scheme.block} elements, got {shape}"
-        )
+        expected = f"rank 2 with rows of a multiple of {scheme.block} elements"
+        raise UnsupportedError(f"%{weights.name}: expected {expected}, got {format_shape(weights.shape)}")
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
     reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"

@@ -60,7 +60,7 @@ _PLACE = re.compile(r"^(?:.*?:\d+:\d+|\S+\.(?:ck|recipe|rule|lst|tsv)): ")
 class Result:
     """The result of one test.
 
-    ``name``: the name of the case.  ``passes``: the names of the passes that were run.
+    ``name``: the name of the case.  ``passes``: the names of its passes and pipelines.
     ``failures``: a text for each failure; empty if the test passed.
     ``notes``: what was not compared, and why.
     ``before``, ``after``: the number of operators before and after the passes; None: the test ended earlier.
@@ -279,10 +279,11 @@ class _Test:
         """Compare LiteRT's outputs of ``model`` on normal inputs with circlekit's outputs before the passes.
 
         ``when``: ``before`` or ``after``, for messages.
-        There is only a note if LiteRT lacks an operator or leaves results undefined.  If LiteRT fails for
-        another reason, the error is raised in two cases: ONE's interpreter cannot run ``model`` either, or
-        ``model`` is a TFLite model after the passes, and LiteRT ran the model before them.  Else there is
-        only a note.
+        There is only a note if LiteRT lacks an operator or leaves results undefined.  Another error of LiteRT
+        is raised in these two cases, and is a note otherwise:
+
+        - ONE's interpreter cannot run ``model`` either.
+        - ``model`` is a TFLite model after the passes, and LiteRT ran the model before the passes.
         """
         if not self.runs:
             return

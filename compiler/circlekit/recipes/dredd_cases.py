@@ -42,7 +42,8 @@ class Case:
     ``recipe``: the path of the recipe; None if a list names a recipe that does not exist.
     ``passes``: the names of the passes.  If the block of rules names passes, the passes of the block run
     instead; a list must then name the same passes, or none.
-    ``format``: the format of the model after the passes; None: that of the recipe.
+    ``format``: the format of the model after the passes, unless the block of rules states one; None: that of
+    the recipe.
     ``block``: the index of the block of rules in the recipe; None: the recipe has no blocks, or they are
     ignored.
     ``with_rule_file``: whether to check the rules in the file ``test.rule`` beside the recipe, if it exists.
@@ -125,7 +126,7 @@ def name_of_recipe(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; raise FileError or FormatError if it is unreadable or not UTF-8."""
+    """Return the content of a text file; raise the errors of ``map_file`` and ``decoded``."""
     return decoded(map_file(path), str(path))
 
 

@@ -40,11 +40,13 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
     - the format that the first line of the recipe states (``# format: circle``)
     - circle, if the recipe has words that only circle has
-    - the format that the name of one of the three directories above implies (``CircleRecipes``)
+    - the format that the name of one of the three directories above implies (``CircleRecipes``), the nearest
+      such directory
     - tflite
 
-    Raise UnsupportedError for an unknown format, FileError if a file cannot be read, FormatError if it is not
-    a text, and the errors of ``read_recipe`` if the text is not a valid recipe.
+    Raise UnsupportedError for an unknown format, FileError if a file cannot be read, and FormatError if it is
+    not a text.  Raise LimitError if ``path`` is a pipe with more bytes than the memory limit.  For a text
+    that is not a valid recipe, raise the errors of ``read_recipe``.
     """
     if fmt is not None:
         check_format(fmt)
@@ -122,7 +124,8 @@ def read_recipe(
 def _format_of_folder(path: Path) -> str | None:
     """Return the format that the name of one of the three directories above ``path`` implies, else None.
 
-    For example, ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
+    The nearest such directory decides.  For example, ``CircleRecipes`` implies circle,
+    ``TensorFlowLiteRecipes`` implies tflite.
     """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}

@@ -39,9 +39,10 @@ CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 class ModelFile:
     """The model file at ``path``.  ``format``: ``circle`` or ``tflite``.  ``size``: the number of bytes.
 
-    The constructor raises FileError if the file cannot be read, and FormatError if it does not begin like a
-    model.  Properties and methods raise FormatError if the flatbuffer is damaged; only ``findings`` returns
-    the damage instead.  A wrong index in a valid flatbuffer raises nothing: the result then has
+    The constructor raises FileError if the file cannot be read, FormatError if it does not begin like a
+    model, and LimitError if it is a pipe with more bytes than the memory limit.  Properties and methods raise
+    FormatError if the flatbuffer is damaged; only ``findings`` returns the damage instead.  A wrong index in
+    a valid flatbuffer raises nothing: the result then has
     ``(invalid: INDEX)`` in place of a name, or no data.
     """
 
@@ -87,7 +88,7 @@ class ModelFile:
         return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
 
     def op_versions(self) -> dict[str, int]:
-        """Return {operator name: its highest version}, in alphabetical order."""
+        """Return {operator name: its highest version}, sorted by name; ``(invalid: INDEX)`` has version 0."""
         versions: dict[str, int] = {}
         codes = self.tree.get("operator_codes", [])
         for graph in self.graphs:

@@ -22,7 +22,7 @@ BOX_WIDTH, PORT_WIDTH, BEND_WIDTH = 160, 120, 12
 """The widths in pixels of an operator or group, of a value that enters or leaves the group, and of a bend."""
 
 GAP = 22
-"""The distance between the boxes of a layer, in pixels."""
+"""The least distance between two boxes of a layer, in pixels."""
 
 SWEEPS = 6
 """How often all layers are visited, from the first to the last and back, to improve the order of their boxes.

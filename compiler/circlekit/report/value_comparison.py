@@ -28,7 +28,8 @@ GOOD_SQNR = 20.0
 class Difference:
     """The difference of two arrays with the same name.
 
-    ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements.
+    ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements; infinite if
+    only one of them is NaN.
     ``relative``: ``absolute`` divided by the largest magnitude of the array of the first model; 0 for equal
     arrays, infinite if that magnitude is 0.
     ``cosine``: the cosine similarity; None if it is not defined, for example for zeros.

@@ -115,8 +115,8 @@ class TargetRules:
     ``snapshot``: the state of the model before the current run of a pass, to undo the run.
     ``run_bytes``: the fixed cost of copying one run of contiguous elements: the number of bytes that could be
     copied in the same time.
-    ``written``: a function from an operator to the operators in the written file.  These are the operator
-    itself or, if the runtime lacks it, those by which legalization replaces it.
+    ``written``: a function from an operator to the operators in the written file: the operator itself or, if
+    the runtime lacks the operator, the operators by which legalization replaces it.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -177,9 +177,9 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, an operator or its text; do nothing without a budget.
+        """Count a rewrite that started at ``op``; do nothing without a budget.
 
-        Without a budget, ``op`` may be None.
+        ``op``: an operator, its text, or None if neither is at hand.
         """
         if self.budget is not None:
             self.budget.made += 1
@@ -262,7 +262,7 @@ PASSES: dict[str, type[Pass]] = {}
 
 
 class Pass(ABC):
-    """A named change of a model that keeps its values and its interface, as docs/design.md says.
+    """A named change of a model that keeps the model's values and interface, as docs/design.md says.
 
     Defining a subclass with a ``name`` registers it in PASSES.
 

@@ -322,8 +322,8 @@ def _expected_values(
 ) -> tuple[Any, ...] | None:
     """Return the attribute values that match; None if every value matches.
 
-    An attribute that the picture does not mention must have its default.  If the picture gives it a name that
-    already stands for a value (in ``match`` or ``bound``), the attribute must have this value.
+    An attribute that the picture does not mention must have its default.  If the picture gives an attribute a
+    name that already stands for a value (in ``match`` or ``bound``), the attribute must have this value.
     """
     if pattern is None:
         return (spec.default,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that fit a part of a picture, for ``--explain``: what is missing after each of them."""
+"""Find operators that fit a part of a picture, for ``--explain``, and say why the rest does not match."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Example
                                 Conv2D|Add, some of them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, to which the name ``a`` is given;  {act: RELU|RELU6} one of these
-    {like y}                    in ``after``: copy the attributes of the operator that produces ``y`` in
-                                ``before``, if this node has them and gives no other value; a node
-                                Relu|Relu6 of ``after`` becomes an operator of that operator's class
+    {like y}                    in ``after``: copy to this node the attributes of the operator that produces
+                                ``y`` in ``before``, except those that the node lacks or states itself; a
+                                node Relu|Relu6 {like y} becomes a Relu or a Relu6, as that operator is
     Custom("Erf", x)            in ``before``: an operator with this custom code; "A|B" is one of two codes
 
 ``after`` says exactly what is created: one operator (or ``like``), one value of each attribute, and operands
@@ -287,7 +287,7 @@ class _Reader:
     def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
         """Return the value of one choice: an enum member, a literal, or a Symbol for a name of a value.
 
-        ``spec``: the attribute; if it is an enum, its default says which.
+        ``spec``: the attribute; if its value is a member of an enum, so is its default.
         """
         if isinstance(choice, Symbol):
             if choice in self.variables:

@@ -80,7 +80,7 @@ class Rewrite(GraphPass):
     ``shared``: interior results that may have users outside the match, or be outputs of the graph; their
     producers then stay.
     ``spread``: interior results that may have users outside the match if each of these users is the root of
-    another match that may be rewritten; unlike ``shared`` ones, they may not be outputs of the graph.
+    another match that may be rewritten.  They must not be outputs of the graph.
     ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -347,8 +347,10 @@ class Rewrite(GraphPass):
         new = match.values[alias]
         if new is None:
             return f"%{old.name}: the operand {alias} is absent"
-        if old.dtype is not new.dtype or old.shape is None or old.shape != new.shape:
+        if old.dtype is not new.dtype or old.shape != new.shape:
             return f"%{old.name}: is {old.type}, %{new.name} is {new.type}"
+        if old.shape is None:
+            return f"%{old.name}: has an unknown rank, which may differ from that of %{new.name}"
         if old.quantization != new.quantization:
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):

@@ -39,7 +39,7 @@ def merge(
     - ``connect`` or ``outputs`` has another type.
 
     Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
-    from the input with which it is shared.  An unknown dimension fits any dimension.
+    from an input of the same name in another model.  An unknown dimension fits any dimension.
     """
     if not models:
         raise ModelError("expected at least one model, got none")

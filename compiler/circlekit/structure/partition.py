@@ -57,8 +57,8 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     run next, connected or not.  For two backends, no division has fewer parts; for more backends, the choice
     is greedy.
 
-    Raise FormatError if the table is wrong, and UnsupportedError if operators that share state (variables,
-    resources) would be in different parts.
+    Raise FormatError if the table is wrong.  Raise UnsupportedError if several parts would use the same
+    variable or would make handles (resources, variants), which may refer to the same state.
     """
     table.check()
     groups = _fewest_groups(model.main, table) if fewest else _connected_groups(model.main, table)

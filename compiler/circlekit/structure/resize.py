@@ -39,7 +39,8 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
-    model computes from shapes are computed again.
+    model computes from shapes are computed again, up to MAX_KNOWN_ELEMENTS in a result; shapes that depend on
+    longer results become unknown.
     Raise ModelError if ``shapes`` is not a collection, for a wrong number of shapes, or for an unknown name.
     Raise ShapeError
 
@@ -82,8 +83,7 @@ def _probe(before: Shape, after: Shape) -> Shape:
 
 
 def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; the commas between shapes may be missing.
-
+    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; commas before a shape do not matter.
     Raise ShapeError, in ONE's words, for any other text.
     """
     rest = text.strip()

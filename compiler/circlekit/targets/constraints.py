@@ -28,6 +28,9 @@ In this list, "a -> b" is an object that gives b for each name a.
     scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``,
                     divided by the scale of ``name``.  In place of a scale, ``names`` may name an attribute,
                     whose absolute value counts
+    sum_scale       lists [names, bias, result, tolerance]: the scale of the bias may differ from the product
+                    of the scales of ``names`` by at most this part of the scale of the result.  A bias
+                    without a scale has scale 0.  This applies only if each of the others has one scale
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
@@ -39,7 +42,8 @@ In this list, "a -> b" is an object that gives b for each name a.
 If the model does not say what a constraint is about (an unknown dimension, an absent operand), the operator
 satisfies the constraint.  There are three exceptions.  ``known`` demands known shapes.  ``consecutive``
 demands that several axes are constant.  For ``broadcast_rank``, an unknown shape, or a shape with an unknown
-dimension, differs from a known shape.
+dimension, differs from a known shape.  A single unknown dimension is enough to satisfy ``elements``,
+``row_multiple`` and ``same_shape``.
 """
 
 from __future__ import annotations
@@ -146,6 +150,17 @@ def _scale_ratio(op: Op, limits: Sequence[tuple[Sequence[str], str, float, float
             yield f"a ratio of scales, {what}, from {least:g} to {greatest:g}, got {wrong[0]:g}"
 
 
+def _sum_scale(op: Op, limits: Sequence[tuple[Sequence[str], str, str, float]]) -> Iterator[str]:
+    for names, bias, result, tolerance in limits:
+        *factors, whole = (_all_scales(op, name) for name in (*names, result))
+        if not values_named(op, bias) or any(len(scales) != 1 for scales in (*factors, whole)):
+            continue
+        wanted, (scale, *_) = math.prod(scales[0] for scales in factors), [*_all_scales(op, bias), 0.0]
+        if abs(wanted - scale) > tolerance * whole[0]:
+            got = f"{scale:g}" if scale else "none"
+            yield f"{bias} of scale {wanted:g}, the product of {' and '.join(names)}, got {got}"
+
+
 def _all_scales(op: Op, name: str) -> list[float]:
     """Return every scale of the operands or results with this name, in one list."""
     return [scale for scales, _ in scales_of(op, name) for scale in scales]
@@ -211,6 +226,7 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "same_scale": _same_scale,
     "scale": _scale,
     "scale_ratio": _scale_ratio,
+    "sum_scale": _sum_scale,
     "values": _values,
     "range": _range,
     "at_most": _at_most,

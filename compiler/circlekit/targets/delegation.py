@@ -76,8 +76,8 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, one or more operators of one graph, may divide a partition.
 
-        Return True if two conditions hold: the delegate refuses at least one of ``ops``, and if the delegate
-        ran all of ``ops``, there would not be more partitions than now.
+        Return False in two cases: the delegate runs all of ``ops`` already, or if it did, there would be more
+        partitions than now.  Otherwise return True.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
@@ -96,8 +96,8 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
     a partition) or by the runtime itself.  The runtime goes through the operators that are in no part yet:
 
     - The first operator whose operands are all computed begins the next part.
-    - A further operator joins this part if its operands are computed in this part or before it, and if it is
-      like the first one: the delegate runs both or neither.
+    - A further operator joins this part under two conditions: its operands are computed in this part or
+      before it, and the delegate runs both this operator and the first one, or neither of them.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

@@ -27,7 +27,7 @@ class Buffer:
     """Memory that ``values`` share; without ``values``, scratch memory of the kernel of ``producer``.
 
     ``size``: the size in bytes, with unknown dimensions taken as 1.  ``producer``: the operator that writes
-    the buffer first; None for a graph input.  ``users``: all operators that read or write one of ``values``.
+    the buffer first; None for a graph input.  ``users``: the operators that read or write one of ``values``.
     ``is_kept``: whether the buffer is needed until the end of the run, not only until its last user.
     """
 
@@ -70,8 +70,9 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     """Return the buffers that ``planner`` places for one run of ``graph``.
 
     First come the buffers of values, in the order in which the values are produced, then the scratch buffers
-    in the order of the operators.  Constants, variables, and values whose size is 0 or unknown before a run
-    (unknown rank, strings) are in no buffer.  Graphs that operators call have plans of their own.
+    in the order of the operators.  Constants, variables, values computed before the run, and values whose
+    size is 0 or unknown before a run (unknown rank, strings) are in no buffer; nor are inputs and outputs if
+    the caller holds their memory.  Graphs that operators call have plans of their own.
     """
     ops = graph.ops
     owners: dict[Value, Value] = {}  # for each value that shares a buffer, the first value in that buffer
@@ -127,8 +128,10 @@ def _shared_operand(
     """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
     The result of a view (``planner.views``) shares the buffer of the first operand.  Another operator may
-    overwrite an operand (``planner.in_place``) of the same size that nothing else reads.  A graph output has
-    a buffer of its own.  Constants, variables, graph inputs and values that are not placed share no buffer.
+    overwrite an operand (``planner.in_place``) that has the size of the result, SMALLEST_SHARED_BYTES or
+    more, and the use count 1 (``_use_counts``); that of the first value in its buffer must be at most 1.
+    A graph output has a buffer of its own.  Constants, variables, graph inputs and values that are not placed
+    share no buffer.
     ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value
     in that buffer.
     """

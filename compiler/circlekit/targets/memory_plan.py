@@ -137,7 +137,8 @@ def _gap(begins: Array, ends: Array, size: int, planner: Planner) -> int:
         return int(starts[-1])
     best = fits[0]
     for gap in fits[1:] if planner.best_fit else ():
-        # as in LiteRT: the room of ``gap`` from its aligned start, that of ``best`` from its unaligned start
+        # as LiteRT does: compare the room of ``gap`` after its aligned start with that of ``best`` after its
+        # unaligned start
         if room[gap] < begins[best] - occupied[best]:
             best = gap
     return int(starts[best])

@@ -3,9 +3,11 @@
 
 A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
 operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
-are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization, ``qb`` for a scale per
-block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors: of all
-kernels, only QUANTIZE (from or to int32) and DEQUANTIZE (of int32) read such a scale.
+are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization without scales, ``qb`` for a
+scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors,
+because no kernel is chosen by such a scale.  QUANTIZE and DEQUANTIZE compute with the scale of an int32
+tensor, and some layers of LiteRT refuse a bias whose scale is not the scale of the data times that of the
+weights.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def type_text(value: Value | None) -> str:
 def form_of(op: Op) -> str:
     """Return the form of ``op``: the types of its operands and of its results.
 
-    Absent operands at the end are left out.  Of a variadic operand, and of variadic results, each different
-    type appears once.
+    Absent operands at the end are left out.  Equal types in a variadic operand, or in variadic results,
+    appear once.
     """
     operands = [type_text(value) for value in op.inputs]
     while operands and operands[-1] == ABSENT:

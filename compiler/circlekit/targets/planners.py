@@ -111,7 +111,8 @@ def find_planner(target: str) -> Planner:
     """
     if target not in PLANNERS:
         raise UnsupportedError(
-            f"no target is named {target}{did_you_mean(target, PLANNERS)}; there are {', '.join(PLANNERS)}"
+            f"no target is named {target or repr(target)}{did_you_mean(target, PLANNERS)}; "
+            f"there are {', '.join(PLANNERS)}"
         )
     return PLANNERS[target]
 

@@ -42,7 +42,7 @@ def _least(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
     for name, sizes in allowed.items():
         for value in values_named(op, name):
             if any(d is not None and d < size for d, size in zip(value.shape or (), sizes, strict=False)):
-                yield f"{name} of at least {sizes}, got {format_shape(value.shape)}"
+                yield f"{name} of at least {format_shape(tuple(sizes))}, got {format_shape(value.shape)}"
 
 
 def _elements(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _same_shape(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
     for pair in pairs:
         shapes = dict.fromkeys(v.shape for name in pair for v in values_named(op, name) if v.is_static)
         if len(shapes) > 1:
-            yield f"the same shape of {pair[0]} and {pair[1]}, got {' and '.join(map(str, shapes))}"
+            yield f"the same shape of {pair[0]} and {pair[1]}, got {' and '.join(map(format_shape, shapes))}"
 
 
 def _dims(op: Op, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:

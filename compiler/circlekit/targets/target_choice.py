@@ -62,8 +62,8 @@ NO_TARGETS = TargetSet()
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the targets that ``choice`` names; the name NO_TARGET adds none.
 
-    If ``choice`` is None, return the default target of ``format`` if its table is complete, that is, says of
-    every operator whether it runs (``Target.is_complete``).  Otherwise return no target.
+    None stands for the default target of ``format``; but if the table of this target is not complete
+    (``Target.is_complete``), return no target.  A complete table says of every operator whether it runs.
     Raise UnsupportedError for an unknown name, ModelError for what is no TargetChoice.
     """
     if choice is None:

@@ -20,7 +20,7 @@ INPUT = "input"
 
 @dataclass(frozen=True)
 class Finding:
-    """An operator, input or output of a model with which a target has a problem.
+    """A problem that a target has with an operator, an input or an output of a model.
 
     ``target``, ``graph``: their names.  ``index``: the index of the operator in the graph, from 0.
     ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result or "".

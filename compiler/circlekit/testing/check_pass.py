@@ -42,13 +42,12 @@ def check_pass(
     ``tested``: the class of the pass, or its name.
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
     folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
-    A str with ``{`` is a text; give a path with ``{`` as a Path.
+    A str that contains ``{`` is the text of a recipe; give a path that contains ``{`` as a Path.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
     required, and, unless ``has_conditions`` of the pass is False, at least one near miss.  A recipe without
-    ``passes(...)`` in its rules is run with the tested pass alone.  For each
-    recipe, the following must hold:
+    ``passes(...)`` in its rules is run with the tested pass alone.  For each recipe, the following must hold:
 
     - its rules hold; ``refused("...")`` holds if a refusal of the pass contains this text;
     - a positive changes the model, a near miss does not;

@@ -171,9 +171,9 @@ class ModelBuilder:
         """Run ``op`` on the example data, and append it to the graph.  ``op`` may have no results.
 
         ``keep``: whether further operators may use its results.
-        Raise Rejected if ``op`` is invalid, fails or is random, or if a result is empty, or exceeds
-        MAX_ELEMENTS or MAX_MAGNITUDE.  A rejected operator is in no graph, but stays among the users of its
-        operands (see ``remove_rejected``).
+        Raise Rejected if ``op`` is invalid, fails or is random, or if a result is empty, may have an unknown
+        rank, or exceeds MAX_ELEMENTS or MAX_MAGNITUDE.  A rejected operator is in no graph, but stays among
+        the users of its operands (see ``remove_rejected``).
         """
         try:
             # in the result of an opaque operator, the shape [] may stand for an unknown rank

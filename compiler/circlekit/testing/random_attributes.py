@@ -85,7 +85,7 @@ def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
 def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
     """Return strides and padding for which the output has the shape stored in the first operand.
 
-    Return {} if no strides up to 3 give this shape.
+    Return {} if an operand is absent, or if no strides up to 3 give this shape.
     """
     output, filter, data = operands[:3]
     if output is None or filter is None or data is None:

@@ -39,7 +39,7 @@ def proposal(
     chosen: Mapping[str, Value | None],
     dtype: DType,
 ) -> Any:
-    """Return plausible elements for the constant operand ``name`` of ``kind``: array, list or number.
+    """Return plausible elements for the constant operand ``name`` of ``kind``: array, sequence or number.
 
     ``data``: the first operand that is data (see ``is_parameter``), None if there is none yet.
     ``chosen``: the operands that were chosen so far, by name.
@@ -131,7 +131,7 @@ def _permutation(m: ModelBuilder, shape: Shape) -> Any:
 def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
     """Return a shape with as many elements as ``shape``, in which one dimension may be -1.
 
-    Dimensions are merged, split, inserted, dropped or reordered.
+    Dimensions may be merged, split, inserted, dropped or reordered.
     """
     dims = [int(d) for d in shape]
     case = m.below(6)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read configuration files: INI as in ONE, or TOML.  The result is {section: {key: text}}.
 
-Each section has the name of a driver, one of ONE's one-* commands, and gives the options of this driver.
-Three sections belong to no driver: see ONECC.  The keys of [DEFAULT] in an INI file belong to every section.
+A section gives the options of a driver, one of ONE's one-* commands, and has the driver's name.  With its
+option ``--section``, a driver reads another section instead.  Three sections belong to no driver: see ONECC.
+The keys of [DEFAULT] in an INI file belong to every section.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class Session:
         """Return the model in the file ``path``, from memory if an earlier step wrote the file.
 
         A file that has changed since that step is read again.
-        Raise FileError or FormatError, in ONE's words, if the file cannot be read.
+        Raise FileError or FormatError, in ONE's words, if the file cannot be read.  Other errors of
+        ``circlekit.load``, such as ShapeError for a model as text, are raised as they are.
         """
         handed = self.models.take(path)
         if handed is not None:

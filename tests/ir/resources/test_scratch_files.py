@@ -28,7 +28,7 @@ F32 = np.dtype(np.float32)
 ROWS = LARGE_BYTES // 4 // 1024
 
 
-def is_paged(array: Array) -> bool:
+def is_in_file(array: Array) -> bool:
     owner: Any = array
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
@@ -39,7 +39,7 @@ def weights(rows: int = ROWS, dtype: type = np.float32) -> Array:
     return np.arange(rows * 1024).reshape(rows, 1024).astype(dtype) - 7
 
 
-needs_pages = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no posix_fallocate")
+needs_files = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no posix_fallocate")
 COLUMN = np.linspace(-2, 3, ROWS, dtype=np.float32)[:, None]
 COMPUTED: dict[str, Callable[[Array], Any]] = {
     "product": lambda w: w * COLUMN,
@@ -72,30 +72,30 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
     np.testing.assert_array_equal(made, wanted)
 
 
-@needs_pages
+@needs_files
 @pytest.mark.parametrize(
     "name", ["product", "reflected", "other dtype", "said dtype", "of itself", "broadcast", "transposed"]
 )
 def test_large_results_are_in_a_file(name: str) -> None:
     made = COMPUTED[name](with_results_in_files(weights()))
-    assert is_paged(made)
+    assert is_in_file(made)
     plain = np.asarray(made, order="C")
     assert type(moved_to_file(plain)) is np.ndarray
-    assert is_paged(moved_to_file(plain))
+    assert is_in_file(moved_to_file(plain))
 
 
 def test_small_arrays_stay_as_they_are() -> None:
     small = weights(ROWS - 1)
     assert with_results_in_files(small) is small
     assert moved_to_file(small) is small
-    assert not is_paged(COMPUTED["part"](with_results_in_files(weights())))
+    assert not is_in_file(COMPUTED["part"](with_results_in_files(weights())))
 
 
-@needs_pages
+@needs_files
 def test_only_large_arrays_that_own_memory_are_moved_to_a_file() -> None:
     held = weights()
     made = moved_to_file(held)
-    assert is_paged(made)
+    assert is_in_file(made)
     np.testing.assert_array_equal(made, held)
     assert moved_to_file(made) is made
     turned = made.T
@@ -125,12 +125,12 @@ def test_without_a_file_the_array_is_in_memory(cause: str, monkeypatch: pytest.M
     else:
         monkeypatch.setattr(scratch_files, "MAX_DESCRIPTOR", 0)
     array = new_in_file((ROWS, 1024), F32)
-    assert not is_paged(array)
+    assert not is_in_file(array)
     array[...] = 1
     assert array.sum(dtype=np.float64) == ROWS * 1024
 
 
-@needs_pages
+@needs_files
 @pytest.mark.parametrize(("size", "share"), [(HUGE_BYTES, 1), (HUGE_BYTES - 1, 2), (16, 2)])
 def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays below HUGE_BYTES may use descriptors up to half of MAX_DESCRIPTOR; other arrays may use all."""
@@ -138,14 +138,14 @@ def test_the_largest_descriptor_is_still_used(size: int, share: int, monkeypatch
         descriptor = file.fileno()
     for largest, is_file in ((share * descriptor, True), (share * descriptor - 1, False)):
         monkeypatch.setattr(scratch_files, "MAX_DESCRIPTOR", largest)
-        assert is_paged(new_in_file((size,), np.dtype(np.uint8))) is is_file
+        assert is_in_file(new_in_file((size,), np.dtype(np.uint8))) is is_file
 
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@needs_pages
+@needs_files
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
 def test_a_file_is_closed_with_its_array() -> None:
     before = open_files()
@@ -155,7 +155,7 @@ def test_a_file_is_closed_with_its_array() -> None:
     assert open_files() == before
 
 
-@needs_pages
+@needs_files
 def test_joined_weights_of_a_transformer_block_are_in_a_file() -> None:
     """In memory, the weights of queries, keys and values of 24 such blocks would take 170 MB."""
-    assert is_paged(new_array((3 * 768, 768), F32))
+    assert is_in_file(new_array((3 * 768, 768), F32))

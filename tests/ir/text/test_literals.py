@@ -124,7 +124,7 @@ def test_quotes() -> None:
 
 
 @pytest.mark.parametrize("character", ["\r", "\0"])
-def test_a_character_that_needs_no_escape_may_stand_beside_one(character: str) -> None:
+def test_a_character_that_needs_no_escape_may_stand_beside_an_escape(character: str) -> None:
     token = Source(f'"a{character}1\\n"').take()
     assert (token.kind, token.text) == ("string", f"a{character}1\n")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake gives a ParseError: line, column, the line itself, a caret, and a similar name if any."""
+"""A wrong text gives a ParseError: line, column, the line itself, a caret, and a similar name if any."""
 
 from __future__ import annotations
 
@@ -188,6 +188,7 @@ CASES = [
     ("extra", "graph main() { extra {a: %q} }", "1:7", "%q is not known here"),
     ("quant axis", line("%b: i8[1] quant(axis: true)"), "3:13", "axis must be an integer"),
     ("quant large axis", line("%b: i8[1] quant(axis: 2147483648)"), "3:13", "axis must be an integer"),
+    ("quant low axis", line("%b: i8[1] quant(axis: -2147483649)"), "3:13", "axis must be an integer"),
     ("constants", line("%b, %c, %d = const f32[1] zeros"), "3:7", "a constant has one name"),
     (
         "suffix",
@@ -268,7 +269,8 @@ CASES = [
     ),
     ("comma", line("%b = Add(%a %a)"), "3:15", "expected ',', got 'a'"),
     ("character", line("%b = Relu(%a) &"), "3:17", "unexpected character '&'"),
-    ("escape", line('%"\\d" = Relu(%a)'), "3:3", "the string has an unknown escape"),
+    ("escape", line('%"\\d" = Relu(%a)'), "3:3", "the string has an invalid escape"),
+    ("short escape", line('%"\\x1" = Relu(%a)'), "3:3", "the string has an invalid escape"),
     ("open", "graph main() {\n%c = const f32[1] zeros\n", "1:14", "this graph has no closing '}'"),
     ("empty", "", "1:1", "the text has no graph"),
     ("statement", "grph main() {}", "1:1", "expected one of model, metadata, signature, extra, graph"),

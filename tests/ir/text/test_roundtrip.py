@@ -75,7 +75,10 @@ def test_any_float_bits(dtype: str, data: bytes) -> None:
 
 
 TWICE_ROUNDED = np.array([0x15AE43FD], np.uint32).view(np.float32).item()
-"""A float32 whose shortest decimal, 7.038531e-26, gives the float32 above it if float64 rounds it first."""
+"""A float32 with the shortest decimal 7.038531e-26.
+
+If this decimal is rounded to float64 first, rounding to float32 gives the next larger float32.
+"""
 
 
 @EXAMPLES
@@ -133,7 +136,7 @@ def test_any_opaque_operator(tree: dict[str, Any], code: str, custom: str | None
 @given(
     st.lists(st.floats(width=32), max_size=4),
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
-    st.integers(0, 5),
+    st.integers(0, 5) | st.sampled_from([-(2**31), 2**31 - 1]),
     st.none() | st.lists(st.floats(width=32), max_size=2),
 )
 def test_any_quantization(scale: list[float], zero: list[int], axis: int, least: list[float] | None) -> None:

@@ -123,6 +123,22 @@ def test_pow_of_floats() -> None:
     check(Pow(var(x), var(y)), x, y)
 
 
+@pytest.mark.parametrize(
+    "exponent", [0.5, [0.5], [[0.5]], -0.5, 1.0, 2.0, 3.0, 2.000005, 2.00002, -1.0, 0.0, np.inf, np.nan]
+)
+@pytest.mark.parametrize("number", [0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 4.0])
+def test_pow_by_one_exponent(number: float, exponent: float | list[float]) -> None:
+    """LiteRT multiplies for an exponent near a whole number above 1, and clamps infinite products."""
+    x, y = np.full(2, number, np.float32), np.array(exponent, np.float32)
+    check(Pow(var(x), var(y)), x, y)
+
+
+def test_the_power_one_half_of_negative_zero_is_positive() -> None:
+    x, y = np.array([-0.0, 0.0], np.float32), np.array(0.5, np.float32)
+    (out,) = check(Pow(var(x), var(y)), x, y)
+    assert not np.signbit(out).any()
+
+
 def test_pow_of_integers() -> None:
     x, y = np.array([2, -3, 7, 1, 0], np.int32), np.array([10, 5, 3, 30, 4], np.int32)
     check(Pow(var(x), var(y)), x, y)

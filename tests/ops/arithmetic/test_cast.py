@@ -114,6 +114,13 @@ def test_dequantize_per_channel() -> None:
     check(Dequantize(Value("q", i8, q.shape, None, PER_CHANNEL)), q, tolerance=0)
 
 
+def test_dequantize_of_int32_subtracts_exactly() -> None:
+    """float32 holds neither 2^24 + 1 nor 2^24 + 3."""
+    q = np.array([2**24 + 3], np.int32)
+    op = Dequantize(Value("q", i32, (1,), None, per_tensor(0.5, 2**24 + 1)))
+    assert kernel_results(op, [q])[0].tolist() == [1.0]
+
+
 def test_dequantize_of_half_precision() -> None:
     x = np.array([0.1, -65504, 1e-7, np.inf], np.float16)
     check(Dequantize(var(x)), x, tolerance=0)
@@ -127,7 +134,7 @@ def test_fake_quant(bits: int, limits: tuple[float, float]) -> None:
 
 
 def test_fake_quant_of_a_narrow_range() -> None:
-    """In a narrow range, -1 to 1 in 8 bits are the 255 multiples of 1/127.  LiteRT has no kernel for it."""
+    """With ``narrow_range``, 8 bits give the 255 multiples of 1/127 from -1 to 1.  LiteRT refuses it."""
     x = np.array([-2, -1, 0.5, 0.504, 2], np.float32)
     op = FakeQuant(var(x), min=-1.0, max=1.0, num_bits=8, narrow_range=True)
     np.testing.assert_allclose(kernel_results(op, [x])[0] * 127, [-127, -127, 64, 64, 127], rtol=1e-6)

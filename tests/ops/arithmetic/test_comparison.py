@@ -74,7 +74,7 @@ def test_select_of_scalars_is_a_scalar(choice: bool) -> None:
 @pytest.mark.parametrize("kind", [Select, SelectV2])
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 def test_a_single_element_keeps_its_shape(kind: type[Select | SelectV2], shape: tuple[int, ...]) -> None:
-    """As in LiteRT, a result of one element keeps the shape that is declared, if that has one element."""
+    """As in LiteRT, a result of one element keeps its declared shape if this shape has one element."""
     choice, x, y = np.array([True]), np.array([1.5], np.float32), np.array([2.5], np.float32)
     (out,) = check(kind(var(choice), var(x), var(y), results=[Value("y", f32, shape)]), choice, x, y)
     assert out.shape == shape

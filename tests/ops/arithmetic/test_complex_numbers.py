@@ -43,7 +43,7 @@ def test_rfft2d(shape: tuple[int, ...], length: tuple[int, int]) -> None:
         )
 
 
-def test_rfft2d_of_other_lengths() -> None:
+def test_rfft2d_refuses_lengths_that_are_not_powers_of_two() -> None:
     op = Rfft2d(Value("x", f32, (4, 6)), const([4, 6], np.int32))
     with pytest.raises(ShapeError, match=r"expected powers of two for fft_length, got \[4, 6\]"):
         kernel_results(op, [np.zeros((4, 6), np.float32)])

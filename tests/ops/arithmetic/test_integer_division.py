@@ -63,7 +63,7 @@ def test_a_fault_is_told_where_quotients_are_wrong(
 
 @pytest.mark.parametrize("zero_point", [0, 1])
 def test_a_dividend_one_below_its_zero_point_is_a_fault(zero_point: int) -> None:
-    """For a dividend n < 0, LiteRT counts the bits of ~n.  ~(-1) is 0, so only -1 makes its shift undefined.
+    """For a dividend n < 0, LiteRT counts the bits of ~n.  For n = -1, ~n is 0, and the shift is undefined.
 
     uint8 has n = -1 for the zero point 1, and no n < 0 for the zero point 0.
     """

@@ -24,7 +24,7 @@ CASES = [
     (u8, (0.767, 0.686, 0.878), (73, 116, 8), (32, 174)),
     (u8, (0.174, 0.934, 1.12), (254, 29, 38), (4, 39)),
 ]
-"""(dtype, scales, zero points, numbers) for which the way of rounding changes the sum: about one sum in 10^6.
+"""(dtype, scales, zero points, numbers): sums that the two kernels round differently, about one in 10^6.
 
 Scales and zero points are those of both operands and the result; the numbers are those of the operands.
 """

@@ -74,7 +74,7 @@ def test_requantize_between_zero_points_that_differ_by_128(
 def test_quantize_nan_and_numbers_beyond_int32(dtype: DType, sign: int) -> None:
     """NaN and numbers beyond int32 become -2^31, as on x86; then the zero point is added modulo 2^32.
 
-    So a negative zero point gives the upper limit of the dtype, any other the lower limit.
+    So a negative zero point gives the upper limit of the dtype; 0 or more gives the lower limit.
     """
     zero = {i16: 0, u8: 7, DType.UINT4: 7}.get(dtype, 3 * sign)
     same(Quantize(var(EXTREMES), results=[quantized(dtype, EXTREMES.shape, 1.0, zero)]), EXTREMES)

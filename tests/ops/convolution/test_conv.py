@@ -46,7 +46,7 @@ def window_attributes(seed: int) -> dict[str, Any]:
 def check_conv(
     kind: type[Conv2D | DepthwiseConv2D], x: Array, filter: Value, bias: Value | None, **attributes: Any
 ) -> None:
-    """Compare a convolution with LiteRT.  LiteRT requires a bias, so it gets zeros if ``bias`` is None."""
+    """Compare a convolution with LiteRT.  LiteRT rejects an absent bias: zeros take the place of None."""
     assert filter.shape is not None
     channels = filter.shape[3 if kind is DepthwiseConv2D else 0]
     reference = kind(var(x), filter, bias or const(np.zeros(channels or 0), np.float32), **attributes)

@@ -184,7 +184,7 @@ def test_int16_by_int4(kind: str, index: int) -> None:
 @pytest.mark.parametrize("factor", [1e-12, 1e-6, 1.5, 60, 1e4])
 @pytest.mark.parametrize("dtype", [i8, i16])
 def test_extreme_multipliers(kind: str, factor: float, dtype: DType) -> None:
-    """The smallest multipliers make all results zero; the largest shift sums to the left, past 32 bits."""
+    """The smallest multipliers make all results zero.  The largest ones shift sums left, past 32 bits."""
     layer = draw_layer(kind, "extreme", factor)
     data = quantized(dtype, layer.input, 1.0, draw_zero(layer.rng, dtype))
     filter = weights(layer, i8, per_channel=True)

@@ -115,7 +115,9 @@ def test_what_does_not_fit() -> None:
     clusters = np.array([[3, 2]])  # 3 bits for each of 2 rows: 6 codes
     with pytest.raises(ShapeError, match="expected 6 scales and code rows, as the clusters say, got 5"):
         decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), clusters, 32)
-    with pytest.raises(ShapeError, match="codes have 32 columns, expected at least 40"):
+    with pytest.raises(
+        ShapeError, match="hidden size: expected from 1 to 32, the columns of the codes, got 40"
+    ):
         decoded(np.ones(6, np.float32), np.zeros((6, 1), np.int32), clusters, 40)
     odd, table = const([3, 20, 1], np.int32), Value("b", i32, (60, 2))
     with pytest.raises(ShapeError, match="clusters have 3 numbers, expected pairs of bits and rows"):

@@ -95,6 +95,8 @@ def test_fully_connected_refuses() -> None:
         FullyConnected(Value("", f32, (2, 5)), w)
     with pytest.raises(ShapeError, match=r"input: expected 6 columns, got shape \[3,12\]"):
         FullyConnected(Value("", f32, (3, 12)), w, keep_num_dims=True)
+    with pytest.raises(ShapeError, match=r"input: expected rank 1 or more, got shape \[\]"):
+        FullyConnected(Value("", f32, ()), Value("", f32, None), keep_num_dims=True)
     with pytest.raises(ShapeError, match="expected bias of 4 elements, one per channel of the result, got 3"):
         FullyConnected(Value("", f32, (2, 6)), w, Value("", f32, (3,)))
     with pytest.raises(ShapeError, match=r"expected weights of rank 2, got shape \[4,6,1\]"):
@@ -172,7 +174,7 @@ def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:
 def test_litert_may_scale_wrongly_with_several_batch_axes(
     x: Shape | None, y: Shape, name: str | None
 ) -> None:
-    """``name``: the operand that has, or may have, more than one batch axis that is not 1."""
+    """``name``: the operand that has, or may have, several batch dimensions other than 1."""
     fault = BatchMatMul(Value("", f32, x), Value("", i8, y)).dynamic_fault()
     assert (fault and fault.split(":")[0]) == name
 

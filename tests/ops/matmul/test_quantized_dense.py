@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized and hybrid matrix products, bit for bit as LiteRT's reference kernels.
+"""Quantized and hybrid matrix products against LiteRT's reference kernels, most of them bit for bit.
 
 Hybrid: the data are floats, and the weights are integers.
 """

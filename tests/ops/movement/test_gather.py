@@ -162,11 +162,19 @@ def test_indices_that_are_floats_are_an_error() -> None:
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "seq_lengths: expected 2 elements, .*, got 1"),
         (lambda x: ReverseSequence(x, ints([1, 1])), "different axes seq_dim and batch_dim, got 0 for both"),
         (lambda x: TopKV2(x, ints(4)), r"k: expected from 0 to the last dimension of \[2,3\], got 4"),
+        (lambda x: TopKV2(var(np.array(1.0)), ints(1)), "expected input of rank 1 or more, got a scalar"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
+        (lambda x: DynamicUpdateSlice(x, x, ints([0])), r"expected start_indices of shape \[2\], got \[1\]"),
         (
             lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
             "expected on_value and off_value of one dtype, got f64 and i32",
         ),
+        (
+            lambda x: OneHot(ints([0]), ints(2), x, const(0.0, np.float32)),
+            r"on_value: expected 1 element, got",
+        ),
+        (lambda x: OneHot(ints([0]), ints(2), const(0.0, np.float32), x), r"off_value: expected 1 element, "),
+        (lambda x: ScatterNd(ints([[0, 0, 0]]), x, ints([2, 2])), "vectors of at most 2 numbers, got 3"),
     ],
 )
 def test_operands_that_do_not_fit_are_shape_errors(make: Any, sentence: str) -> None:
@@ -190,10 +198,17 @@ def test_one_hot_refuses_a_negative_depth_at_run_time() -> None:
         kernel_results(OneHot(ints([0]), var(depth), const(1.0), const(0.0), axis=-1), [depth])
 
 
+def test_scatter_refuses_long_vectors_of_indices_at_run_time() -> None:
+    shape = np.array([2, 2], np.int32)
+    op = ScatterNd(ints([[0, 0, 0]]), const([1.0]), Value("", i32, (None,)))
+    with pytest.raises(ShapeError, match="indices: expected vectors of at most 2 numbers, got 3"):
+        kernel_results(op, [shape])
+
+
 def test_vectors_of_no_indices_stand_for_the_whole_tensor() -> None:
     x, indices = data("f4", 3, 2), const(np.zeros((3, 0)), np.int32)
     check(ScatterNd(indices, var(x), ints([2])), x)
-    (slices,) = kernel_results(GatherNd(var(x), indices), [x])  # LiteRT fails: index out of bounds
+    (slices,) = check(GatherNd(var(x), indices), x)
     np.testing.assert_array_equal(slices, [x, x, x])
 
 

@@ -83,11 +83,7 @@ def test_split(dtype: str, axis: int, count: int) -> None:
 @pytest.mark.parametrize(("axis", "sizes"), [(0, [1, 1]), (2, [1, -1, 2]), (-1, [0, 5]), (1, [3])])
 def test_split_v(dtype: str, axis: int, sizes: list[int]) -> None:
     x = data(dtype, 2, 3, 5)
-    op = SplitV(var(x), ints(sizes), ints(axis), num_splits=len(sizes))
-    if 0 in sizes:  # LiteRT hands out no empty tensor
-        assert [r.shape for r in kernel_results(op, [x])] == [r.shape for r in op.results]
-    else:
-        check(op, x)
+    check(SplitV(var(x), ints(sizes), ints(axis), num_splits=len(sizes)), x)
 
 
 def test_an_activation_leaves_bools_as_they_are() -> None:

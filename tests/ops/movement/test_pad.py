@@ -66,6 +66,13 @@ def test_pad_of_unknown_dimensions() -> None:
             lambda x: PadV2(x, ints([[0, 1], [0, 0]]), ints(0)),
             "expected input and constant_values of one dtype, got f32 and i32",
         ),
+        *(
+            (
+                lambda x, count=count: PadV2(x, ints([[0, 1], [0, 0]]), const([1.0] * count, np.float32)),
+                rf"constant_values: expected 1 element, got shape \[{count}\]",
+            )
+            for count in (0, 2)
+        ),
         (
             lambda x: MirrorPad(x, ints([[0, 2], [0, 0]])),
             "paddings: expected at most 1 for REFLECT of 2 elements, got 0 and 2",

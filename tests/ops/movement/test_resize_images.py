@@ -89,7 +89,7 @@ def test_versions() -> None:
 def test_sizes_without_a_result_are_refused_before_anything_is_computed(
     kind: type[Resize], shape: tuple[int, ...], size: list[int], message: str, dtype: str
 ) -> None:
-    """LiteRT refuses such a size too, or crashes if there is no pixel to copy."""
+    """LiteRT refuses such a size too, crashes if there is no pixel to copy, or gives an empty result."""
     x = np.zeros(shape, dtype)
     with pytest.raises(ShapeError, match=re.escape(f"expected {message}")):
         kind(var(x), ints(size))
@@ -107,7 +107,7 @@ def test_the_nearest_neighbors_of_no_pixels(dtype: str) -> None:
 
 
 def test_a_nearest_neighbor_is_a_pixel_of_the_image() -> None:
-    """In float32, the last of 2^23 positions is rounded up to the end of the image."""
+    """In float32, the last of 2^24 positions is rounded up to the end of the image."""
     size = Value.constant("size", np.array([1, 1], np.int32))
     op = ResizeNearestNeighbor(Value("x", f32, (1, 1, 1, 1)), size, half_pixel_centers=True)
-    assert op.nearest(1, 1 << 23)[-1] == 0
+    assert op.nearest(1, 1 << 24)[-1] == 0

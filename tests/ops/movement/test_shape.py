@@ -54,7 +54,7 @@ def test_reshape_to_a_shape_of_the_run() -> None:
 
 
 def test_reshape_of_no_elements() -> None:
-    """If 0 is requested too, any number would do for -1.  It follows from the dimensions other than 0."""
+    """With 0 requested, any number would do for -1.  LiteRT computes it from the dimensions other than 0."""
     for requested in ([0, -1], [-1, 0], [-1, 6], [2, -1], [0, 4, -1], [0, 9, -1], [0, -1, 2], [0, 5]):
         x = np.zeros((2, 0, 3), np.float32)
         check(Reshape(var(x), ints(requested)), x)

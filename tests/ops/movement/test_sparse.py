@@ -106,7 +106,7 @@ def test_embedding_lookup_sparse(combiner: CombinerType, rank: int) -> None:
 
 
 def test_embedding_lookup_sparse_of_unsorted_buckets() -> None:
-    """With SUM, LiteRT accepts them.  With the other combiners, LiteRT would divide a bucket twice."""
+    """LiteRT accepts unsorted buckets with SUM.  With MEAN or SQRTN, LiteRT would divide a bucket twice."""
     table, weights = data("f4", 5, 2), np.array([1, 2, -4, 0.5], np.float32)
     operands = (
         ints([1, 3, 0, 1]),

@@ -144,7 +144,7 @@ def test_limits_of_types() -> None:
 
 @pytest.mark.parametrize("x", [-5, -4, -1, 0, 1, 3, 4, (1 << 31) - 1, -(1 << 31)])
 def test_division_on_x86(x: int) -> None:
-    """The shift takes the exponent modulo 32; the mask is that of a 64-bit shift, cut to int32."""
+    """The shift takes the exponent modulo 32.  The mask takes it modulo 64, and is cut to int32."""
     for exponent in (*range(31), -1, -2, 31, 32, 33, 63, 64, 65):
         mask = ((1 << exponent % 64) - 1) & 0xFFFFFFFF
         mask -= (mask >> 31) << 32

@@ -88,7 +88,9 @@ def test_channels() -> None:
     scales, bias = np.array([0.5, 0.25, 1 / 16]), np.array([10, -20, 2])
     rounds_up = np.array([True, False, True])
     made = OutputStage(bias, scales, 3, (-100, 100), INT8, Arithmetic.FIXED_POINT, rounds_up)
-    sums = 2 * np.arange(-150, 150).reshape(-1, 3)  # their half is exact: only the second rounding counts
+    sums = 2 * np.arange(-150, 150).reshape(
+        -1, 3
+    )  # even, so half of a sum is exact: only the second rounding counts
     got = made(sums)
     for channel, rounded in enumerate((half_up, half_away, half_up)):
         totals = (sums[:, channel] + bias[channel]).tolist()

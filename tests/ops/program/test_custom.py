@@ -283,7 +283,7 @@ def test_limits_of_flexbuffers() -> None:
 
 
 def test_elements_of_a_flexbuffer_are_limited_by_its_size() -> None:
-    bools = bytes([200]) + bytes(1) + b"\x01\x90\x01"  # a vector of 200 bools that ends outside
+    bools = bytes([200]) + bytes(1) + b"\x01\x90\x01"  # a vector of 200 bools, longer than the buffer
     with pytest.raises(ModelError, match="elements, got more"):
         read_flexbuffer(bools)
 

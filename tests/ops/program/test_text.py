@@ -53,7 +53,7 @@ def test_lsh_projection(kind: LSHProjectionType, width: int, weighted: bool) -> 
     weights = rng.normal(0, 1, 6).astype(np.float32)
     op = LshProjection(const(seeds), var(x), var(weights) if weighted else None, type=kind)
     if not weighted:
-        op.inputs.pop()  # LiteRT counts the operands
+        op.inputs.pop()  # LiteRT takes 2 or 3 operands, and no absent one
     check(op, x, *([weights] if weighted else []))
 
 
@@ -88,6 +88,7 @@ def test_types_of_projections() -> None:
         ((), None, r"expected input of at least one row, got shape \[\]"),
         ((0, 3), None, r"expected input of at least one row, got shape \[0,3\]"),
         ((2, 3), (5,), r"expected weight of shape \[2\], got \[5\]"),
+        ((2, 3), (1,), r"expected weight of shape \[2\], got \[1\]"),
         ((2, 0), (2,), None),
     ],
 )
@@ -105,9 +106,9 @@ def test_rows_and_weights_of_projections(
         run_litert(graph_of(op), inputs)
     with pytest.raises(ShapeError, match=message):
         op.infer()
-    if weights is None:  # shapes that are known in a run only
-        with pytest.raises(ShapeError, match=message):
-            kernel_results(op, inputs)
+    unknowns = [unknown, *(Value("w", f32, None) for _ in inputs[1:])]  # their shapes are known only in a run
+    with pytest.raises(ShapeError, match=message):
+        kernel_results(LshProjection(seeds, *unknowns, type=LSHProjectionType.DENSE), inputs)
 
 
 def test_a_projection_has_up_to_32_bits() -> None:
@@ -123,7 +124,7 @@ def test_a_projection_has_up_to_32_bits() -> None:
 
 
 def test_projections_ask_for_the_memory_of_their_keys() -> None:
-    """A key has 4 bytes of its seed and 8 of its row; about 128 bytes are needed to hash it."""
+    """A key has 4 bytes of its seed and 8 of its row; 128 bytes are counted for hashing it."""
     x, seeds = np.zeros((3, 2), np.int32), const(np.zeros((4, 5)), np.float32)
     op = LshProjection(seeds, var(x), type=LSHProjectionType.DENSE)
     with limited(3 * 20 * 140):

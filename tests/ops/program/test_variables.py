@@ -156,6 +156,18 @@ def test_tables_without_content_or_with_wrong_types_are_refused() -> None:
         Hashtable(key_dtype=f32, value_dtype=i64)
 
 
+def test_a_table_may_be_filled_with_no_entries_and_is_filled_only_once() -> None:
+    made = Hashtable(table_id=3, key_dtype=i64, value_dtype=DType.STRING)
+    entries = ((numbers(), strings()), (numbers(7), strings(b"seven")))
+    fills = [HashtableImport(made.output, *pair) for pair in entries]
+    used = Hashtable(table_id=3, key_dtype=i64, value_dtype=DType.STRING)
+    find, size = HashtableFind(used.output, numbers(2, 7), strings(b"none")), HashtableSize(used.output)
+    init = graph("init", [], made, *fills, outputs=[])
+    ops: list[Op] = [CallOnce(init=init), used, find, size]
+    graphs = graph("main", [], *ops, outputs=[find.output, size.output]), init
+    assert [x.tolist() for x in Interpreter(Model(list(graphs))).run([])] == [[b"none"] * 2, [0]]
+
+
 def test_a_table_needs_a_value_for_each_key() -> None:
     made = Hashtable(table_id=3, key_dtype=i64, value_dtype=DType.STRING)
     fill = HashtableImport(made.output, numbers(1, 2), strings(b"one"))

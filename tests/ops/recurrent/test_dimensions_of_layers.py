@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands of recurrent layers that do not fit together are errors, as in LiteRT.
 
-One constant of a layer gets one more index along one axis.
+Each test makes one constant of a layer longer by one index along one axis.
 """
 
 from __future__ import annotations

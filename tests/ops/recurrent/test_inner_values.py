@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers inside recurrent operators, whose ranges calibration needs; faults of their integer kernels."""
+"""Numbers inside recurrent operators, whose ranges calibration needs; what their integer kernels lack."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def new_cell(gate: dict[str, Array], cell: Array) -> Array:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
 def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
-    """Each inner tensor in ``inner_values`` has a range; the others have a fixed scale or are the result."""
+    """The tensors with a range are those in ``inner_values``, which also has the cell state."""
     rng, op = np.random.default_rng(8), lstm(form)
     x = rng.normal(0, 1, (TIMES, BATCH, INPUTS)).astype(np.float32)
     inner = op.inner_tensors()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM in all its forms, against LiteRT, over several runs with the state between them."""
+"""LSTM in all its forms, against LiteRT, over several runs that share a state."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_basic_integers(seed: int) -> None:
 @pytest.mark.parametrize("second", ["none", "cross", "aux"])
 @pytest.mark.parametrize("kind", ["float", "int8", "asymmetric"])
 def test_bidirectional(merge: bool, second: str, kind: str) -> None:
-    time_major = True  # if false, LiteRT writes beyond the end of the state when the results are merged
+    time_major = True  # with False and merged results, LiteRT writes beyond the end of the state
     steps = [a + b for a, b in zip(sequence(7, 4, 3, 5), sequence(8, 4, 3, 5), strict=True)]
     make = Maker(9, kind)
     fw, bw = (operands(make, frozenset(("peephole", "projection")), 5, 6, 3) for _ in range(2))
@@ -275,11 +275,11 @@ def test_bidirectional_integers_have_no_kernel() -> None:
         op.cell({}, np.zeros((4, 3, 5), np.int8), None)
 
 
-@pytest.mark.parametrize("absent", [0, 1, 2, 4])
+@pytest.mark.parametrize("absent", range(5))
 def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
     values: list[Value | None] = [Value("v", f32, (1, 4)) for _ in range(5)]
     values[absent] = None
-    with pytest.raises(ShapeError, match="a basic LSTM: expected input, last output, weights and cell state"):
+    with pytest.raises(ShapeError, match="a basic LSTM: expected input, last output, weights, bias and cell"):
         Lstm(*values, kernel_type=LSTMKernelType.BASIC)
 
 

@@ -29,7 +29,7 @@ from tests.ops.stateful import check_runs, quantized, state
 
 
 def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
-    """An LSTM on int8 with random scales and 5 intermediates; ``form``: optional parts, see FORMS."""
+    """Return an LSTM on int8 with random scales and 5 intermediates; ``form``: optional parts, see FORMS."""
     rng = np.random.default_rng(seed)
     inputs, cells = 5, 6
     outputs = 4 if "projection" in form else cells
@@ -100,7 +100,7 @@ def run_ours(op: Op, inputs: list[Array]) -> list[Array]:
 
 
 def rounded_lstm(seed: int, form: frozenset[str], **attributes: Any) -> Op:
-    """An LSTM whose products are rounded to 8 bits: it has 12 intermediates."""
+    """Return an LSTM whose products are rounded to 8 bits: it has 12 intermediates."""
     op = integer_lstm(seed, form, 3, Lstm, **attributes)
     rng = np.random.default_rng(seed)
     named = dict(op.operand_items())
@@ -142,7 +142,7 @@ def test_rounded_integers_of_saturated_sums() -> None:
         check_runs(op, steps)
 
 
-# LiteRT reads null pointers if one of these is missing, and the process ends; so it does not run here
+# LiteRT reads null pointers if one of these is missing, and the process ends; so LiteRT does not run here
 @pytest.mark.parametrize(
     ("form", "missing"), [({"projection"}, "forget_layer_norm"), ({"norm"}, "projection_w")]
 )
@@ -151,6 +151,14 @@ def test_rounded_integers_need_norm_and_projection(form: set[str], missing: str)
         UnsupportedError, match=f"12 intermediates has no kernel, nor has LiteRT, without {missing}"
     ):
         run_ours(rounded_lstm(0, frozenset(form)), [np.zeros((3, 5), np.int8)])
+
+
+@pytest.mark.parametrize("name", ["forget_gate_bias", "recurrent_to_cell_weights"])
+def test_rounded_integers_need_the_weights_and_biases_of_the_gates(name: str) -> None:
+    op = rounded_lstm(0, FULL)
+    setattr(op, name, None)
+    with pytest.raises(ModelError, match=f"expected an operand {name}, got none"):
+        run_ours(op, [np.zeros((3, 5), np.int8)])
 
 
 def test_rounded_integers_need_the_scale_2_to_minus_15_of_the_cell_state() -> None:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import f32, i8, i16
 from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, UnidirectionalSequenceRnn
 from circlekit.ops.recurrent.svdf import Svdf
-from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, kernel_results, var
+from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, graph_of, kernel_results, run_litert, var
 from tests.ops.stateful import check_runs, quantized, state
 
 HYBRID_TOLERANCE = 2e-2
@@ -76,7 +78,7 @@ def test_unidirectional(kind: str, time_major: bool) -> None:
 @pytest.mark.parametrize("second", ["none", "cross", "aux"])
 def test_bidirectional(kind: str, time_major: bool, merge: bool, second: str) -> None:
     if kind == "int8" and merge and time_major:
-        pytest.skip("LiteRT reads beyond its zero points")
+        pytest.skip("LiteRT reads beyond the end of its zero points")
     rng = np.random.default_rng(3)
     steps = [a + b for a, b in zip(floats(rng, 4, 3, 5), floats(rng, 4, 3, 5), strict=True)]
     batch = 3 if time_major else 4
@@ -94,6 +96,19 @@ def test_bidirectional(kind: str, time_major: bool, merge: bool, second: str) ->
     assert op.required_version() == KINDS[kind]
     assert [v.shape for v in op.results] == ([(4, 3, 8)] if merge else [(4, 3, 6), (4, 3, 2)])
     check_runs(op, steps, tolerance(kind))
+
+
+@pytest.mark.parametrize("has_weights", [(True, False), (False, True)])
+def test_a_second_input_has_weights_in_both_directions_or_in_none(has_weights: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(3)
+    x, aux = (floats(rng, 4, 3, 5)[0][0] for _ in range(2))
+    fw, bw = (matrix(rng, "float", n, 5) if has else None for n, has in zip((6, 2), has_weights, strict=True))
+    rest = [*gate(rng, "float", 5, 6, 3), *gate(rng, "float", 5, 2, 3), var(aux), fw, bw]
+    model = graph_of(BidirectionalSequenceRnn(var(x), *rest, act=Activation.TANH, time_major=True))
+    with pytest.raises(RuntimeError, match="aux_inputs_weights_or_none"):
+        run_litert(model, [x, aux])
+    with pytest.raises(ModelError, match="expected weights for aux_input in both directions or in none"):
+        Interpreter(Model([model])).run([x, aux])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -46,7 +46,7 @@ def test_softmax(dtype: DType, output: DType, index: int) -> None:
 
 @pytest.mark.parametrize("scale", [31.0, 33.0, 1e4])
 def test_softmax_of_large_scales_has_the_maximum_only(scale: float) -> None:
-    """A step of 31 divides the exponential by more than 2^44.  From 32 on, the multiplier is limited."""
+    """A step of 31 divides the exponential by over 2^44.  From a step of 32 on, the multiplier is limited."""
     data = quantized(i8, (1, 4), scale, 3)
     op = Softmax(data, results=[softmax_result(data, i8)])
     x = np.array([[5, -128, 127, 126]], np.int8)

@@ -27,7 +27,7 @@ def result_shape(kind: type[Op], source: Value, axis: Value, keep: bool) -> tupl
 def compare(kind: type[Op], dtype: DType, axes: list[int], keep: bool, ratio: float = 0) -> None:
     """Compare a reduction with LiteRT's reference kernels; SUM of int8 and int16 with its optimized kernels.
 
-    ``ratio``: result scale / operand scale; 0: both are random; 1: the zero points are equal, too.
+    ``ratio``: result scale / operand scale.  0: both scales are random.  1: zero points are equal, too.
     """
     rng = generator(kind.code, dtype.short, tuple(axes), keep)
     x, scale = draw(rng, dtype, SHAPE), draw_scale(rng, 0.01, 1)

@@ -167,7 +167,7 @@ def test_passes_run_in_the_order_of_the_pipeline() -> None:
 
 
 def test_phase_converges_before_the_next_one(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the last phase all run again, except a pass that has seen the latest change."""
+    """After the last phase all passes run again, except those that have seen the latest change."""
     log: list[str] = []
     made = {"a": countdown("a", 2, log), "b": countdown("b", 1, log), "c": countdown("c", 1, log)}
     for name, item in made.items():
@@ -205,7 +205,7 @@ def test_a_pipeline_is_selected_as_its_phases() -> None:
 
 
 def test_every_pass_has_one_place() -> None:
-    """A new pass is in a phase, or in ON_REQUEST: the order, and that it runs at all, are decisions."""
+    """Each pass is either in one phase or in ON_REQUEST."""
     own = {n for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
     places = [name for group in (*PHASES, *ON_REQUEST) for name in group.passes]
     where = "compiler/circlekit/passes/pipelines.py"
@@ -233,7 +233,7 @@ def test_every_pass_has_a_docstring_and_a_unique_name() -> None:
 def test_versions_that_are_too_low_are_cleared_in_circle(
     format: str, version: int | None, passes: list[str]
 ) -> None:
-    """RELU of int8 needs version 2, which the saved file then gets."""
+    """RELU of int8 needs version 2.  A saved circle file gets it; a TFLite file keeps version 1."""
     quantized = "i8[1,4] quant(scale: 1)"
     model = parse_model(f"graph main(%x: {quantized}) -> %y {{ %y = Relu(%x) : {quantized} }}")
     relu = model.main.ops[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remedies against findings: which findings a change resolves, and what is tried first."""
+"""Remedies for operators that a target cannot run (findings): what resolves them, and what is tried first."""
 
 from __future__ import annotations
 

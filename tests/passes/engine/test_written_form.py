@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators in the form in which legalization writes them, judged for targets."""
+"""Whether targets run what legalization writes for an operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_operators_run_as_what_is_written_for_them() -> None:
 
 
 def test_operators_that_differ_in_a_constant_or_scale_are_legalized_apart() -> None:
-    """With the factors [1, 1, 1], RMS_NORM needs no second MUL; GATHER keeps the scale of its operand."""
+    """With the factors [1, 1, 1], RMS_NORM needs no second MUL.  GATHER, for GATHER_ND, keeps the scale."""
     rules = rules_of_targets(choose_targets("litert", "tflite"), "tflite")
     assert rules is not None
     counts = [len(rules.written(op_of(f"RmsNorm(%x, {gamma})"))) for gamma in ([1, 1, 1], [1, 2, 1])]

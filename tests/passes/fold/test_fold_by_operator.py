@@ -23,7 +23,7 @@ CASES = {
     "fold_squeeze": "%r = Squeeze([[[1.0,2,3]]])",
 }
 LEFT = {"fold_add_v2": ["Cast"], "fold_shape": ["Cast"]}
-"""The operators of CASES that are left after their pass; none if the pass is not here."""
+"""The operators that a pass leaves in its own case, besides the last Add; other passes leave none."""
 
 
 def model(lines: str) -> str:

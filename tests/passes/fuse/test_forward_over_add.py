@@ -84,6 +84,6 @@ def test_near_misses(sentence: str) -> None:
 
 
 def test_a_residual_block_loses_its_batch_norm() -> None:
-    """Both branches end in a convolution: each takes its part, and the sum keeps the activation."""
+    """Both branches end in a convolution, which takes the factors; one bias takes the offsets."""
     text = net("%p = Add(%a, %b)", f"%m = Mul(%p, {SIGNED})", f"%y = Add(%m, {C}) {{act: RELU}}")
     check_pass(text, pipeline_passes("O1"), ["Conv2D", "Conv2D", "Add"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NEG fused into its user without a change of bits; Reshapes that a layer performs itself."""
+"""NEG fused into its user, with results equal bit for bit; Reshapes removed before FULLY_CONNECTED."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_layers_absorb_another_order_of_a_free_group(text: str, inner: str) -> N
     [
         ("-> %y", "-> %y, %b"),
         ("-> %y", "-> %a, %y"),
-        ("%fb)", "%k)"),  # the bias is an offset, too
+        ("%fb)", "%k)"),  # one constant is the bias of a layer and the operand of the Add
         ("%y = Conv2D", "%o = Conv2D(%z, %f, none) %y = Conv2D"),
         ("%p = PRelu(%b, %s)", "%p = Softmax(%b)"),
         ("[0,1],[0,0]]", "[0,0],[0,1]]"),

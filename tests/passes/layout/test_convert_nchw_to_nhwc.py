@@ -82,7 +82,7 @@ def test_a_concatenation_stays_if_nhwc_would_copy_more_runs() -> None:
     check_pass(text, "convert_nchw_to_nhwc", ["Concatenation"])
 
 
-def test_converges_together_with_o1() -> None:
+def test_converges_together_with_optimize_layout() -> None:
     check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
 
 

@@ -46,7 +46,7 @@ def calls(pairs: Pairs, axis: int, value: str = "%x") -> list[str]:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize(("pairs", "kind"), CASES)
-def test_slices_of_the_whole_are_one_operator(pairs: Pairs, kind: str | None, axis: int) -> None:
+def test_slices_of_each_index_once_become_one_operator(pairs: Pairs, kind: str | None, axis: int) -> None:
     text = model(calls(pairs, axis), "6,6,6")
     count = len(pairs)
     if kind is None:

@@ -143,7 +143,10 @@ def test_shared_copy_is_counted_once() -> None:
 
 
 def test_costs_are_compared_in_order() -> None:
-    """One byte more is worse than any number of moves, unless ``moves_first``; a tie is broken by changes."""
+    """One byte more is worse than any number of moves, unless ``moves_first``.
+
+    Of labels with equal costs, those with the fewest changes are taken.
+    """
     fixed = [Demand(~0, [0], Cost(0, 5)), Demand(~1, [0], Cost(1, 0))]
     assert Problem([0], fixed, FREE).solve() == [1]
     assert Problem([0], fixed, FREE).solve(moves_first=True) == [0]

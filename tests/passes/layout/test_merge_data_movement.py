@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movement: what is written in their place, and orders of channels that weights take."""
+"""Chains of data movement: what is written in their place, and orders of channels that weights absorb."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_weights_take_another_order_of_channels(name: str) -> None:
 # lines that make %n with a layer whose channels must keep their order
 HELD = {
     "groups": "%w = const f32[6,1,1,3] gaussian(0, 1) %n = Conv2D(%x, %w, none)",
-    "second reader": "%w = const f32[6,1,1,6] gaussian(0, 1) %n = Conv2D(%x, %w, none) %z = Abs(%n)",
+    "second user": "%w = const f32[6,1,1,6] gaussian(0, 1) %n = Conv2D(%x, %w, none) %z = Abs(%n)",
     "output": "%w = const f32[6,1,1,6] gaussian(0, 1) %z = Conv2D(%x, %w, none) %n = Reshape(%z, [1,4,4,6])",
     "shared weights": (
         "%w = const f32[6,1,1,6] gaussian(0, 1) %z = Conv2D(%x, %w, none) %n = Conv2D(%x, %w, none)"

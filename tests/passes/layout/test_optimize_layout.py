@@ -158,7 +158,7 @@ def test_the_smaller_side_of_a_pad_is_transposed() -> None:
 
 
 def test_at_equal_cost_the_later_transpose_is_taken() -> None:
-    """Users of a convolution can then be fused into it."""
+    """So the users of a convolution stay next to it, and can be fused into it."""
     text = f"""graph main(%x: f32[1,4,5,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %t = Transpose(%n, {NCHW})
@@ -178,7 +178,7 @@ def test_a_transpose_in_front_of_a_pool_stays() -> None:
 
 
 def test_fewer_bytes_in_more_transposes_are_refused() -> None:
-    """One transpose of 4 parts becomes two of one part each: fewer bytes, but one operator more."""
+    """One transpose of 8 channels would become two of 2 channels each: fewer bytes, but one operator more."""
     text = f"""graph main(%x: f32[1,4,6,8]) -> %y, %z {{
                  %n = MaxPool2D(%x) {POOL}
                  %m = Transpose(%n, {NCHW})

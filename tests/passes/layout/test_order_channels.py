@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of contiguous channels, the operators that cut them out, and what these cost."""
+"""Parts of contiguous channels, the operators that cut them out, and the costs of these operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_parts_are_the_channels_in_their_order_and_cannot_be_longer(seed: int) -
         ([1, 2, 6], False),
     ],
 )
-def test_one_operator_cuts_out_parts_that_are_the_whole(bounds: list[int], is_one: bool) -> None:
+def test_one_operator_cuts_out_parts_that_make_up_the_whole(bounds: list[int], is_one: bool) -> None:
     parts = [Part(A, start, stop) for start, stop in pairwise(bounds)]
     assert _cuts(A, parts) == ([parts] if is_one else [[part] for part in parts])
     gap, overlap = [Part(A, 0, 2), Part(A, 3, 6)], [Part(A, 0, 4), Part(A, 3, 6)]

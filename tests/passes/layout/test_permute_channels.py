@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of channels that a layer absorbs: the rest of the map, on ordered channels, gives the same elements.
+"""Orders of channels that a layer can absorb.
 
-The expected elements are computed by numpy.  See permute_channels.py for orders and digits.
+The map that is left, applied to the channels in the new order, gives the same elements as the whole map.  The
+expected elements are computed by numpy.  See permute_channels.py for orders and digits.
 """
 
 from __future__ import annotations
@@ -83,17 +84,17 @@ def test_orders_of_many_digits_are_not_tried() -> None:
 
 
 NEAR_MISSES = {
-    "the bias has another reader": ("%c = Reshape", "%k = Neg(%b) %c = Reshape", "user"),
-    "the weights have another reader": ("%c = Reshape", "%k = Neg(%f) %c = Reshape", "user"),
-    "the source has another reader": ("%c = Reshape", "%k = Neg(%a) %c = Reshape", "user"),
+    "the bias has another user": ("%c = Reshape", "%k = Neg(%b) %c = Reshape", "user"),
+    "the weights have another user": ("%c = Reshape", "%k = Neg(%f) %c = Reshape", "user"),
+    "the source has another user": ("%c = Reshape", "%k = Neg(%a) %c = Reshape", "user"),
     "the source is an output": ("-> %y", "-> %y, %a", "user"),
     "the source comes from no layer": ("Conv2D(%x, %f, %b)", "Concatenation(%o, %p) {axis: 3}", "user"),
     "the layer has groups": ("%f = const f32[8,1,1,4]", "%f = const f32[8,1,1,2]", "user"),
     "the result is an output": ("-> %y", "-> %y, %c", "producer"),
-    "the result has another reader": ("%y = Conv2D", "%k = Neg(%c) %y = Conv2D", "producer"),
-    "the reader's weights have another reader": ("%y = Conv2D", "%k = Neg(%g) %y = Conv2D", "producer"),
-    "the reader has groups": ("%g = const f32[4,1,1,8]", "%g = const f32[4,1,1,2]", "producer"),
-    "the reader is no layer": ("%y = Conv2D(%c, %g, none)", "%y = Softmax(%c)", "producer"),
+    "the result has another user": ("%y = Conv2D", "%k = Neg(%c) %y = Conv2D", "producer"),
+    "the user's weights have another user": ("%y = Conv2D", "%k = Neg(%g) %y = Conv2D", "producer"),
+    "the user has groups": ("%g = const f32[4,1,1,8]", "%g = const f32[4,1,1,2]", "producer"),
+    "the user is no layer": ("%y = Conv2D(%c, %g, none)", "%y = Softmax(%c)", "producer"),
 }
 
 

@@ -45,7 +45,7 @@ def test_a_layout_that_another_user_needs_is_kept() -> None:
 
 
 def test_a_transpose_within_one_layout_moves_with_it() -> None:
-    """Add reads %r and its transpose, so both must be in the same layout; which one is not given."""
+    """Add reads %r and its transpose, so both must be in one layout, here NHWC."""
     text = f"""graph main(%x: f32[1,4,4,3]) -> %y {{
                  %n = MaxPool2D(%x) {POOL}
                  %m = Transpose(%n, {NCHW})

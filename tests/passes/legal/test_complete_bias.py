@@ -85,7 +85,7 @@ def test_a_bias_has_a_scale_only_if_data_and_weights_have_one(scales: tuple[str,
 
 
 def test_a_layer_whose_data_have_several_scales_gets_no_bias() -> None:
-    """The scale of a bias is one scale of the data times those of the weights."""
+    """The scale of a bias is one scale of the data times the scales of the weights."""
     model = parse_model("""graph main(%x: i8[1,4,4,2] quant(scale: [0.5, 0.25], axis: 3)) -> %y {
         %w = const i8[3,3,3,2] quant(scale: [0.5, 0.25, 0.5], axis: 0) constant(1)
         %y = Conv2D(%x, %w) : i8[1,4,4,3]

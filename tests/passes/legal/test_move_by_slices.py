@@ -130,7 +130,7 @@ def test_the_number_of_padded_elements_is_limited(
     monkeypatch.setattr(lower_padding, "MAX_CONSTANT_ELEMENTS", limit)
     # 1 row before and 3 rows behind, in 2 images of 5 columns: 2 * 4 * 5 = 40 elements
     check("%y = PadV2(%x, [[0,0],[1,3],[0,0]], 2.0)", runtime("PADV2"), op, shape="2,4,5")
-    for rows, dtype in (("?", "i32"), ("3", "f32")):  # f32 as in a damaged file
+    for rows, dtype in (("?", "i32"), ("3", "f32")):  # unknown rows; paddings of f32, as in a damaged file
         model = parse_model(f"""
         graph main(%x: f32[{rows},4]) -> %y {{
           %p = const {dtype}[2,2] [0, 0, 1, 1]

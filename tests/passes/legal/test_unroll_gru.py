@@ -31,7 +31,7 @@ def test_gru_is_unrolled() -> None:
     check(GRU, runtime(), "Gru", shape="3,2,2")
 
 
-def test_gru_of_no_inputs_stays() -> None:
+def test_gru_with_inputs_of_size_0_stays() -> None:
     text = GRU.replace("f32[9,2] gaussian(0, 0.4)", "f32[9,0] []")
     check(text, runtime("GRU"), "Gru", shape="3,2,0")
 

@@ -71,7 +71,7 @@ class Net:
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """A convolution, padded by kernel // 2 on all sides: by SAME, or by a Pad operator if stride > 1."""
+        """A convolution, padded by kernel // 2: by SAME, or by a Pad if stride > 1; ``kernel`` is odd."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
@@ -103,7 +103,7 @@ class Net:
     def upconv(
         self, x: Value, out: int, kernel: int, stride: int, padding: int = 0, bias: bool = False
     ) -> Value:
-        """ConvTranspose2d: the full result, from which a Slice removes the padding."""
+        """ConvTranspose2d: the full result, from which a Slice removes the padding, if there is any."""
         n, channels, h, w = x.static_shape
         x = self.permute(x, *NHWC)
         full = [(d - 1) * stride + kernel for d in (h, w)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small variants of well-known networks, as exporters from PyTorch write them.
 
-Each function returns a model with random weights of a seed.  The methods of ``Net`` append layers: ``cbr`` is
-a convolution, a batch norm and a ReLU; ``upconv`` is a transposed convolution.
+Each function returns a model with random weights, which follow from ``seed``.  The methods of ``Net`` append
+layers: ``cbr`` is a convolution, a batch norm and a ReLU; ``upconv`` is a transposed convolution.
 """
 
 from __future__ import annotations

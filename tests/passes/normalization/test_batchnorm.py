@@ -92,7 +92,7 @@ def test_the_activation_of_the_last_operator_stays(act: str) -> None:
 
 @pytest.mark.parametrize("factors", ["[1e-44, 2.0, 0.0]", "[0.0, 0.0, 0.0]", "[1e-30, 1e-37, 1e-35]"])
 def test_small_factors_are_accepted(factors: str) -> None:
-    """Some products may underflow if others do not; factors of 0 are no underflow."""
+    """Some products may underflow, as long as others do not.  A factor of 0 is no underflow."""
     text = chain(TCONV, mul=f"%y, {factors}", add=ADD)
     check_pass(text, "fuse_batchnorm_with_tconv", expect_ops=["TransposeConv"])
 

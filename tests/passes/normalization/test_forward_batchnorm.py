@@ -13,7 +13,7 @@ from circlekit.passes.normalization.forward_batchnorm import ForwardBatchNorm
 from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass, check_refusal
 
-# one number per channel, for channels on the last axis, on axis 1 and on axis 0; and ROW once per pixel
+# one number per channel, for channels on the last axis, on axis 1 and on axis 0; ROW for each of 36 pixels
 ROW = "[1.5, -0.5, 2.0, 0.25]"
 COLUMN = "[[[1.5]], [[-0.5]], [[2.0]], [[0.25]]]"
 FIRST = "[[[[1.5]]], [[[-0.5]]], [[[2.0]]], [[[0.25]]]]"
@@ -136,7 +136,7 @@ def test_norms_stay_behind_concatenations(text: str, sentence: str) -> None:
 def test_images_are_normalized_in_the_convolution(kind: str, padding: str) -> None:
     """The convolution reads (x - mean) / deviation.
 
-    With SAME, the subtraction of the mean stays: the zeros of the padding are not shifted by the mean.
+    With SAME, the subtraction of the mean stays: a bias would shift the zeros of the padding, too.
     """
     filter, call = ("[4,3,3,3]", "Conv2D") if kind == "conv" else ("[1,3,3,6]", "DepthwiseConv2D")
     more = ", depth_multiplier: 2" if kind == "dwconv" else ""

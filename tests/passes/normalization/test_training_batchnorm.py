@@ -89,7 +89,7 @@ def test_other_norms_are_not_reported(axes: str) -> None:
     assert circlekit.optimize(parse_model(NET.replace("[0,1,2]", axes)), ["remove_dead"]).notes == []
 
 
-def test_mean_and_variance_over_other_axes_are_not_reported() -> None:
+def test_mean_and_variance_over_different_axes_are_not_reported() -> None:
     text = NET.replace("Mean(%square, [0,1,2])", "Mean(%square, [0,1,3])")
     assert circlekit.optimize(parse_model(text), ["remove_dead"]).notes == []
 

@@ -180,8 +180,8 @@ def test_blocks_become_dilation(
 ) -> None:
     """The padding of the dilated convolution is ``pads`` minus ``crops``; a SAME Conv2D adds its own padding.
 
-    With dilation 2, the SAME padding of a 3x3 filter is 2 on each side.  Padding becomes a Pad if it is
-    neither this nor 0.
+    With dilation 2, the SAME padding of a 3x3 filter is 2 on each side.  A Pad adds a padding that is neither
+    0 nor that of SAME.
     """
     model = check_pass(BLOCKS.format(filter, pads, call, crops), "fuse_space_to_batch_with_conv", ops)
     conv = model.main.ops[-1]

@@ -202,9 +202,9 @@ def test_omem_is_o1_and_then_the_order() -> None:
 
 
 def test_the_named_target_plans_the_arena() -> None:
-    """A tensor has 256 bytes.  The arena of LiteRT holds %x, %a and %b at once; that of TFLM drops %x.
+    """A tensor has 256 bytes.  The arena of LiteRT holds %x, %a and %b at once; TFLM reuses the place of %x.
 
-    The arena of onert has no inputs and outputs.  A target without a planner has that of the format, LiteRT.
+    The arena of onert has no inputs and outputs.  If a target has no planner, LiteRT's plans a TFLite model.
     """
     text = "graph main(%x: f32[1,64]) -> %y {\n  %a = Neg(%x)\n  %b = Abs(%a)\n  %y = Neg(%b)\n}"
     sizes = {}

@@ -103,7 +103,7 @@ def test_first_quantize_that_rounds_or_clamps_stays(first: str, second: str, sen
         ("i8 quant(scale: [0.5, 0.0], zero_point: [1, 2])", "expected scales above 0"),
         (f"i8 quant(scale: {2.0**111})", "all values are finite in float32"),
         (f"i8 quant(scale: {float(np.finfo(np.float32).max) / 2**17})", "all values are finite in float32"),
-        ("i32 quant(scale: 0.5)", "expected up to 16 bits, got i32"),
+        ("i32 quant(scale: 0.5)", "expected integers of up to 16 bits, got i32"),
     ],
 )
 def test_dequantize_and_back_is_kept_where_numbers_change(kind: str, sentence: str) -> None:

@@ -142,6 +142,12 @@ def test_outputs_are_replaced() -> None:
     assert model.signatures[0].outputs["b"] is model.main.outputs[0]
 
 
+def test_each_of_two_equal_outputs_is_replaced_in_the_signature() -> None:
+    model = parse_model(CHAIN.replace("(b: %y)", "(b: %y, c: %y)").replace("-> %y {", "-> %y, %y {"))
+    circlekit.optimize(model, ["change_outputs"], settings={"change_outputs": ["a", "b"]})
+    assert {key: v.name for key, v in model.signatures[0].outputs.items()} == {"b": "a", "c": "b"}
+
+
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [

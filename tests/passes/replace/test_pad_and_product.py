@@ -58,8 +58,8 @@ def test_padv2_before_transposes_and_a_max_pool_becomes_pad() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (pooled("Neg(%x)"), "%r: may be negative, so 0 may be greater"),
-        (pooled("Add(%x, 1.0)"), "%r: may be negative, so 0 may be greater"),
+        (pooled("Neg(%x)"), "%r: may be negative, so a padding of 0 may exceed it"),
+        (pooled("Add(%x, 1.0)"), "%r: may be negative, so a padding of 0 may exceed it"),
         (pooled(value="5.0"), "expected 0 or less, got 5"),
         (pooled(value="0.5"), "expected 0 or less, got 0.5"),
         (pooled(paddings="[[1,0],[1,1],[1,0],[0,0]]"), "windows of %y may be inside the padding of axis 0"),

@@ -104,7 +104,7 @@ MOVED = {
         ["Conv2D", "Pad", "Sum", "Slice", "Mul"],
     ),
     "indices in reverse": ("%a = Relu(%x) %y = Gather(%a, [2, 1]) {axis: 1}", ["StridedSlice", "Relu"]),
-    "two readers that are sliced together": (
+    "two users that are sliced together": (
         "%a = Relu(%x) %n = Neg(%a) %e = Exp(%a) %s = Add(%n, %e) %y = Slice(%s, [0, 1, 0], [2, 2, 5])",
         ["Slice", "Relu", "Neg", "Exp", "Add"],
     ),
@@ -207,7 +207,7 @@ STAY = {
            %y = Slice(%a, [0, 1, 0, 0], [1, 2, 3, 6])""",
         "%a: the pass forward_batchnorm would undo the move",
     ),
-    "another reader": (
+    "another user": (
         "%a = Relu(%x) %v = Neg(%a) %y = Slice(%a, [0, 1, 0], [2, 2, 5])",
         "%a: is also read by Neg %v",
     ),
@@ -229,7 +229,7 @@ STAY = {
         "%f2 = FullyConnected(%x, %w, none) %y = Slice(%f2, [1, 0], [2, 6])",
         "FullyConnected cannot compute only some indices of axis 0",
     ),
-    "a bias with another reader": (
+    "a bias with another user": (
         """%l = FullyConnected(%x, %w, %b) {keep_num_dims: true} %v = Add(%b, 1.0)
            %y = Slice(%l, [0, 0, 1], [2, 4, 3])""",
         "FullyConnected cannot compute only some indices of axis 2",

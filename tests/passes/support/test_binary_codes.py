@@ -71,12 +71,12 @@ def test_bundles_are_read(real: int, size: int) -> None:
 @pytest.mark.parametrize(
     ("mark", "found"),
     [
-        ([START, 1, 1, END], "%mark: announces 1 outputs and bundles of 1999999973, got 8 outputs"),
+        ([START, 1, 1, END], "%mark: announces 1 output and bundles of 1999999973, got 8 outputs"),
         ([START, 1, END], None),
         ([START + 1, 1, 1, 7, END], None),
         ([START, 1, 1, 7, END - 1], None),
         ([START, 2, 1, 7, END], "%mark: expected version 1 of the codes, got 2"),
-        ([START, 1, 1, 6, END], "%mark: announces 1 outputs and bundles of 6, got 8 outputs"),
+        ([START, 1, 1, 6, END], "%mark: announces 1 output and bundles of 6, got 8 outputs"),
         ([START, 1, -1, 7, END], "%mark: announces -1 outputs and bundles of 7, got 8 outputs"),
         ([START, 1, 9, 7, END], "%mark: announces 9 outputs and bundles of 7, got 8 outputs"),
         ([START, 1, 1, 8, END], "%mark: announces bundles of 8, got 7 outputs for them"),

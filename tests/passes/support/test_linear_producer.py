@@ -74,7 +74,7 @@ def moves(count: int) -> str:
         (
             f"{CONV} {moves(MAX_STEPS)}",
             True,
-            f"%v: none of the {MAX_STEPS} operators before it is a convolution or fully connected",
+            f"%v: none of the {MAX_STEPS} operators before it is a convolution or fully connected layer",
         ),
     ],
 )

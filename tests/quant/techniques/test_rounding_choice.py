@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The techniques of layers that are tried, and the plan that is kept."""
+"""Which techniques are tried on each layer, and which plan is kept."""
 
 from __future__ import annotations
 

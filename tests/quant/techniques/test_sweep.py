@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps through the layers of a model: against the quantized model, and row by row."""
+"""Sweeps through the layers of a model: the errors, the rows that layers are fitted to, the plan kept."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ MODES = (
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument(
-        "output", type=output_path, help="the file to write; circle, unless it ends in .tflite"
+        "output", type=output_path, help="the file to write; circle, unless it ends in .tflite or .lite"
     )
     modes = parser.add_argument_group("modes")
     modes.add_argument(

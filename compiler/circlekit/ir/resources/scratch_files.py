@@ -38,7 +38,7 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new array in a file, or in memory if a file is impossible; its elements are not set.
 
     It is in memory if it is empty or has Python objects as elements, if the disk is full, if the system lacks
-    ``posix_fallocate``, and if the file would have a descriptor above the limit.
+    ``posix_fallocate``, or if the file would have a descriptor above the limit.
     """
     size = prod(shape) * dtype.itemsize
     largest = MAX_DESCRIPTOR if size >= HUGE_BYTES else MAX_DESCRIPTOR // 2
@@ -57,7 +57,7 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new array, in a file if it is large; its elements are not set."""
+    """Return a new array, made by ``new_in_file`` if it is large; its elements are not set."""
     return (new_in_file if prod(shape) * dtype.itemsize >= LARGE_BYTES else np.empty)(shape, dtype)
 
 

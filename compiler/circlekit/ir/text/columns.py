@@ -11,7 +11,7 @@ PAGE_COLUMNS = 80
 
 
 def cut(text: str, limit: int) -> str:
-    """Return ``text``, or its beginning and three dots if it has more than ``limit`` characters."""
+    """Return ``text``, cut to ``limit`` >= 3 characters if it is longer; three dots replace the rest."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -86,7 +86,7 @@ class Source:
                 warnings.simplefilter("error")  # Python only warns of an unknown escape
                 return str(ast.literal_eval(text))
         except (SyntaxError, ValueError):
-            raise self.error_at(at, "the string has an unknown escape") from None
+            raise self.error_at(at, "the string has an invalid escape") from None
 
     def error_at(self, at: int, message: str) -> ParseError:
         return error_at(self.label, self.text, at, message, self.first_line)

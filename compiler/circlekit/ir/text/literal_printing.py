@@ -146,7 +146,7 @@ def _format_array(array: Array) -> str:
 # the types of single items in plain data
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of ``extra`` that only say how a file stored the model; keys ``stored_...`` do the same.
+"""The keys of ``extra`` that only say how a file stored the model; keys that begin with ``stored_`` do, too.
 
 ``extra`` is a dict of a model, graph, operator or value, for what the IR does not represent.
 """

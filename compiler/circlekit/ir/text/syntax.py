@@ -25,8 +25,8 @@ for an absent operand) and a name in a picture.  An operand that begins with a v
 ``zeros(3)`` is not an operand; only the names ``true`` and ``false`` are literals.  The literal of a constant
 is neither a graph nor a value.
 
-Except for this, the module accepts the whole grammar in every text.  What is not allowed in a model (such as
-``?`` after an operand), or not in a picture, is refused later.
+Except for this last rule, the module accepts the whole grammar in every text.  What is not allowed in a model
+(such as ``?`` after an operand), or not in a picture, is refused later.
 
 Functions are named after what they parse, such as ``parse_call`` for a ``call``, and raise ParseError for
 invalid text.  The names of operators, dtypes and fillers are checked later.
@@ -234,7 +234,7 @@ def parse_type(source: Source) -> TypeNode:
 def _refuse_misspelled_suffix(source: Source) -> None:
     """Raise ParseError if the name after a type resembles a suffix.
 
-    A filler or an operator may also follow a type.  No name of these resembles ``quant``, ``extra`` or
+    A filler or an operator may also follow a type.  None of their names resembles ``quant``, ``extra`` or
     ``named``.
     """
     token, following = source.peek, source.ahead().text

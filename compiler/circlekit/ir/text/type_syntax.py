@@ -119,7 +119,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
     scale = _vector(given.get("scale", []), DType.FLOAT32, fail)
     zeros: Literal = [0] * scale.size  # the default zero points
     axis = given.get("axis", 0)
-    if isinstance(axis, bool) or not isinstance(axis, int) or abs(axis) > LARGEST_DIMENSION:
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -(1 << 31) <= axis < 1 << 31:
         fail("axis must be an integer that fits 32 bits")
     details = tree_of(given["details"], fail, UNRESOLVED) if "details" in given else None
     if details is not None and not isinstance(details, dict):

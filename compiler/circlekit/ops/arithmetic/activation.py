@@ -121,9 +121,10 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
 
 
 class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
-    """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
+    """x for x >= 0, else alpha * x; ``input`` and ``alpha`` broadcast.
 
-    ``input`` and ``alpha`` have the same dtype, or ``input`` is int16 and ``alpha`` int8.
+    LiteRT requires that the result has the shape of the input; this kernel does not.  ``input`` and ``alpha``
+    have the same dtype, or ``input`` is int16 and ``alpha`` int8.
     """
 
     # a constant alpha gets the dtype of weights: for int16 data, LiteRT reads an int8 alpha

@@ -233,7 +233,9 @@ class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
     An int32 result out of range becomes the lowest int32, as on x86.  There is one exception: if a single
-    positive exponent is broadcast to all elements, LiteRT multiplies integers, and the result wraps around.
+    positive exponent is broadcast to all elements, LiteRT multiplies, so int32 results wrap around.  It
+    multiplies floats, too, if such an exponent is within 1e-5 of a whole number: the exponent is rounded, and
+    each product clamps infinities to the largest finite numbers.
     For integers with a negative exponent, the kernel raises ModelError.
     """
 
@@ -244,7 +246,15 @@ class Pow(Binary, code="POW"):
         if x.dtype == np.int32 and not is_broadcast:
             exact = np.power(x.astype(np.float64), y)
             return np.where(np.abs(exact) < 2.0**31, exact, -(2.0**31)).astype(np.int32)
-        return np.asarray(np.power(x, y))
+        is_float = x.dtype.kind == "f"
+        if is_float and is_broadcast and (whole := np.rint(y.item())) >= 1 and abs(y.item() - whole) < 1e-5:
+            limit = np.finfo(x.dtype).max if whole > 1 else np.inf  # without a product, nothing is clamped
+            return np.asarray(np.clip(np.power(x, np.full_like(y, whole)), -limit, limit))
+        result = np.asarray(np.power(x, y))
+        if is_float and y.size == 1 and y.item() == 0.5:
+            # numpy computes sqrt(x) for this exponent, which differs from the power for -0 and -inf
+            result = np.where(x == -np.inf, x.dtype.type(np.inf), result + x.dtype.type(0))
+        return result
 
 
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
@@ -274,7 +284,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
 class AddN(Op, code="ADD_N", layout_operands=("terms",)):
     """The sum of tensors of equal shape.
 
-    After each addition of floats, infinities become the largest finite numbers.
+    After each addition of floats, infinities become the largest or the lowest finite number.
     """
 
     terms = variadic_operand(*NUMBERS)

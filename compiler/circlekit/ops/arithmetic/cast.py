@@ -44,9 +44,9 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
     """The input converted to the dtype of the result, or to ``out_data_type`` if no result is declared yet.
 
     A float becomes an integer by truncation towards zero and saturation; NaN becomes the largest integer.  An
-    integer out of range wraps around.  A complex number loses its imaginary part.  Kernels hold bfloat16 as
-    float32, and integers of less than 8 bits as int8 or uint8.  As in LiteRT, only float32 can be converted
-    to integers of less than 8 bits.
+    integer out of range wraps around.  A complex number loses its imaginary part if the result is not
+    complex.  Kernels hold bfloat16 as float32, and integers of less than 8 bits as int8 or uint8.  As in
+    LiteRT, only float32 can be converted to integers of less than 8 bits.
     """
 
     input = operand(*ANY)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How LiteRT's optimized kernel of ADD rescales quantized operands in vector registers.
 
-The kernel computes the result in rows.  Each element of a row uses another element of both operands, or one
-operand is repeated: the whole row uses the same element of it.  Whole groups of elements of a row are
+The kernel computes the result in rows.  Along a row, either both operands advance from element to element, or
+one operand is repeated: the whole row uses the same element of it.  Whole groups of elements of a row are
 computed in vector registers, and the rest as in the reference kernel.
 
 The reference kernel rounds a rescaled operand twice: after the product with a mantissa of 31 bits, and after

@@ -152,7 +152,8 @@ def decoded(
         sizes = f"{counted(scales.size, 'scale')} and codes of shape {list(binary.shape)}"
         raise ShapeError(f"expected {codes} scales and code rows, as the clusters say, got {sizes}")
     if not 0 < hidden <= binary.shape[1] * CODES_PER_WORD:
-        raise ShapeError(f"codes have {binary.shape[1] * CODES_PER_WORD} columns, expected at least {hidden}")
+        expected = f"from 1 to {binary.shape[1] * CODES_PER_WORD}, the columns of the codes"
+        raise ShapeError(f"hidden size: expected {expected}, got {hidden}")
     wanted = np.arange(sum(rows)) if indices is None else indices
     code_bytes = np.ascontiguousarray(binary, "<i4").view(np.uint8)
     out = np.zeros((wanted.size, hidden), np.float32)

@@ -90,9 +90,8 @@ class FullyConnected(
             return None if self.keep_num_dims else (None, units)
         if self.keep_num_dims:
             if not shape or dims_differ(shape[-1], depth):
-                raise ShapeError(
-                    f"input: expected {counted(depth, 'column')}, got shape {format_shape(shape)}"
-                )
+                expected = "rank 1 or more" if depth is None else counted(depth, "column")
+                raise ShapeError(f"input: expected {expected}, got shape {format_shape(shape)}")
             return (*shape[:-1], units)
         size = product(shape)
         if not depth or size is None:  # for depth 0, the leading dimensions give the rows

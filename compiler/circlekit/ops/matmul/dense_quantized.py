@@ -165,9 +165,9 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
-    Any other result must have the dtype of x, and y may have a scale for each column.  LiteRT 2.3 reads such
-    scales as 0, so its results are all zero; here the result follows the definition, as in the kernels of
-    FULLY_CONNECTED.
+    In all other cases, the result has the dtype of x, and y may have a scale for each column.  LiteRT 2.3
+    reads such scales as 0, so its results are all zero; here the result follows the definition, as in the
+    kernels of FULLY_CONNECTED.
     The dtypes must be i8 by i8, i16 by i16 or i16 by i8; otherwise raise UnsupportedError.  Raise ModelError
     if y has scales along another axis.
     """

@@ -20,7 +20,7 @@ from circlekit.ir.dtypes import DType, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_rank, require_same_dtype
+from circlekit.ops.checks import require_one_element, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
@@ -87,7 +87,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
         # ``taken`` has the axes of ``indices``, then the axes of ``params`` between the batch and ``axis``,
-        # then its axes after ``axis``; in the result, those before ``axis`` stand directly behind the batch
+        # then those after ``axis``; in the result, the axes before ``axis`` stand directly behind the batch
         axes_before = range(indices.ndim, indices.ndim + axis - batch)
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
@@ -149,6 +149,8 @@ class OneHot(Op, code="ONE_HOT"):
 
     def infer(self) -> TensorType:
         require_same_dtype("on_value", self.on_value, "off_value", self.off_value)
+        require_one_element(self.on_value, "on_value")
+        require_one_element(self.off_value, "off_value")
         shape = self.indices.shape
         if shape is None:
             return TensorType(self.on_value.dtype, None)
@@ -295,8 +297,10 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
         index_type = self.results[1].dtype if len(self.results) > 1 else i32
         if shape is None:
             return rearranged_type(self.input, None), TensorType(index_type, None)
+        if not shape:
+            raise ShapeError("expected input of rank 1 or more, got a scalar")
         k = static_int(self.k, "k")
-        if not shape or (k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]):
+        if k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]:
             raise ShapeError(f"k: expected from 0 to the last dimension of {format_shape(shape)}, got {k}")
         return rearranged_type(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
 

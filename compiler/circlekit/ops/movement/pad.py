@@ -13,7 +13,7 @@ from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.checks import require_one_element, require_same_dtype
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
@@ -73,6 +73,7 @@ class PadV2(Padded, code="PADV2"):
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "constant_values", self.constant_values)
+        require_one_element(self.constant_values, "constant_values")
         return super().infer()
 
     def kernel(self, input: Array, paddings: Array, constant_values: Array) -> Array:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that repeat elements, or make them from a few numbers.
 
-``results_follow``: the operand whose scale the result has.  ``versions``: the operator version by dtype.
+``results_follow``: the operand whose scale the result has.  ``operands_follow``: the operands that have the
+scale of the result.  ``versions``: the operator version by dtype.
 Source: TFLite broadcast_to, tile, fill, range.
 """
 
@@ -55,8 +56,8 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
 
         Return {} if ``shape`` is not constant, or if the rank of ``input`` is unknown or has changed.  Raise
         ShapeError if a dimension of ``input`` is unknown.
-        An axis that was not repeated gets the new dimension, any other axis stays.  Example: ``shape`` is
-        [3, 2, 4] and ``input`` changes from [1, 4] to [1, 5]: return {"shape": [3, 2, 5]}.
+        An axis that was not repeated gets the new dimension; repeated and new leading axes stay.  Example:
+        ``shape`` is [3, 2, 4] and ``input`` changes from [1, 4] to [1, 5]: return {"shape": [3, 2, 5]}.
         """
         dims, before, after = static_int_vector(self.shape), old["input"], self.input.shape
         if dims is None or before is None or after is None or len(before) != len(after):

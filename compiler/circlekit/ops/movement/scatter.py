@@ -13,8 +13,9 @@ from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.checks import require_length, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape
+from circlekit.ops.dimensions import Dim
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import rearranged_type
@@ -36,10 +37,14 @@ class ScatterNd(Op, code="SCATTER_ND"):
     shape = operand(i32, i64)
 
     def infer(self) -> TensorType:
-        return rearranged_type(self.updates, listed_shape(self.shape))
+        shape = listed_shape(self.shape)
+        if shape is not None and self.indices.shape:
+            _require_depth(self.indices.shape[-1], len(shape))
+        return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
+        _require_depth(indices.shape[-1], out.ndim)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
         expected = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
         if updates.shape != expected:
@@ -50,6 +55,12 @@ class ScatterNd(Op, code="SCATTER_ND"):
             return np.asarray(updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=out.dtype))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
+
+
+def _require_depth(depth: Dim, rank: int) -> None:
+    """Raise ShapeError if vectors of ``depth`` indices are longer than the rank of the result."""
+    if depth is not None and depth > rank:
+        raise ShapeError(f"indices: expected vectors of at most {rank} numbers, got {depth}")
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
@@ -70,6 +81,8 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "update", self.update)
         shape, update = self.input.shape, self.update.shape
+        if shape is not None:
+            require_length(self.start_indices.shape, len(shape), "start_indices")
         if shape is not None and update is not None:
             pairs = [(d, u) for d, u in zip(shape, update, strict=False) if d is not None and u is not None]
             if len(shape) != len(update) or any(u > d for d, u in pairs):

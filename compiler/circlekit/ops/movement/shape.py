@@ -53,7 +53,8 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
     def requested_shape(self) -> list[int] | None:
         """Return the new shape, which may contain -1; None if it is not constant.
 
-        Raise ShapeError if there is neither an operand nor an attribute.
+        Raise ShapeError if there is neither an operand nor an attribute, ModelError if the attribute does not
+        list integers.
         """
         if self.shape is not None:
             return static_int_vector(self.shape)
@@ -148,7 +149,7 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
     def squeezed_axes(self, shape: Dims) -> list[int] | None:
         """Return the axes to remove from ``shape``; None if they are unknown.
 
-        Raise ShapeError if a listed axis does not have dimension 1.
+        Raise ShapeError if a listed axis does not exist or does not have dimension 1.
         """
         listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:

@@ -162,7 +162,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
         """Return the ``end_mask`` with which the slice reaches the end of the same axes as before.
 
-        Return {}
+        These axes have a positive stride, are not shrunk, and had the dimension ``end``.  Return {}
 
         - if ``end`` or ``strides`` is not constant, or a shape is unknown;
         - if there is an ellipsis or a new axis: entry i may then belong to another axis than axis i;
@@ -185,7 +185,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     ) -> list[AxisSlice | None]:
         """Return one slice per axis of an input of ``rank``, with None where a new axis is inserted.
 
-        Raise ShapeError if begin, end and strides have different lengths, or do not fit ``rank``.
+        Raise ShapeError if begin, end and strides have different lengths or do not fit ``rank``, or if there
+        are several ellipses.
         """
         if not len(begin) == len(end) == len(strides):
             got = f"got {len(begin)}, {len(end)} and {len(strides)} elements"

@@ -101,7 +101,7 @@ def eigen_tanh_plus_one(x: Floats) -> Floats:
 
 
 _LN2 = (np.float32(float.fromhex("0x1.62e3p-1")), np.float32(float.fromhex("0x1.2fefa2p-17")))
-"""ln 2 as the sum of two numbers; the first ends in zero bits, so that k times it is exact for small k."""
+"""ln 2 as the sum of two numbers.  The first ends in zero bits: its product with a small k is exact."""
 
 _EXPM1_SERIES = tuple(
     map(
@@ -154,7 +154,7 @@ def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
     """
     whole = k.astype(np.int32)
     inverse = np.ldexp(ONE, -whole)  # 2^-k
-    far = np.ldexp(ONE - (error - remainder), whole) - ONE  # for k < -1 and k > 56
+    far = np.ldexp(ONE - (error - remainder), whole) - ONE  # for k < -1 or k > 56
     small = np.ldexp((ONE - inverse) - (error - remainder), whole)  # for 0 < k < 23
     great = np.ldexp((remainder - (error + inverse)) + ONE, whole)  # for 23 <= k <= 56
     minus_one = HALF * (remainder - error) - HALF  # for k = -1

@@ -71,7 +71,7 @@ class Kernels(Enum):
     These differences, of 1 at most, are not reproduced:
 
     - the last results (up to 15) of a uint8 TRANSPOSE_CONV, computed as by the reference kernels;
-    - RESIZE_BILINEAR of uint8: about one result in 1000 differs;
+    - RESIZE_BILINEAR of uint8: less than one result in 1000 differs;
     - SOFTMAX and LOG_SOFTMAX of 8 bits, which the optimized kernels compute in float32: very few differ.
     """
 
@@ -154,8 +154,8 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # on x86 a number outside of int32 becomes -2^31, which ends at the lower limit; if the zero point
-            # is negative, their sum wraps around to a large positive number and ends at the upper limit
+            # on x86 a number outside of int32 becomes -2^31, so the result is the lower limit; but -2^31 plus
+            # a negative zero point wraps around to a large positive number, so the result is the upper limit
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

@@ -154,8 +154,8 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 def weight_zero_points(weights: Value, channels: int) -> Ints:
     """Return the zero points of ``weights``, a scalar or [channels].
 
-    This is 0 for signed weights, whose zero points LiteRT ignores, and if all zero points are 0.  Otherwise,
-    raise ModelError unless there are 1 or ``channels`` zero points.
+    The result is 0 for signed weights, whose zero points LiteRT ignores, and if all zero points are 0.  For
+    other weights, raise ModelError unless there are 1 or ``channels`` zero points.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():

@@ -41,10 +41,10 @@ def suppress(
 ) -> tuple[Array, Array]:
     """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
-    ``boxes``: [n, 4].  Each time, the box with the best score is selected.  It removes all boxes, also
-    itself, whose intersection over union with it is at least ``iou_threshold``.  If ``sigma`` > 0, it also
-    lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at most
-    ``score_threshold`` are removed.  The intersection over union of a box without area is 0, even with
+    ``boxes``: [n, 4].  In each step, the box with the best score is selected.  All boxes, also this one, are
+    removed if their intersection over union with this box is at least ``iou_threshold``.  If ``sigma`` > 0,
+    this box also lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at
+    most ``score_threshold`` are removed.  The intersection over union of a box without area is 0, even with
     itself.  So such a box does not remove itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left

@@ -29,8 +29,9 @@ def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; {} if it has none.
 
     ``required``: by name, the types of the options that must be there.  An option of the type float may also
-    be an int or a bool, and an option of the type int may be a bool; their values are not converted.  Raise
-    ModelError if the options are malformed or no map, or if a required option is missing or has another type.
+    be an int or a bool, and an option of the type int may be a bool; their values are not converted.
+    Raise ModelError if the options are malformed or not a map, or if a required option is missing or has
+    another type.
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)

@@ -32,14 +32,14 @@ class State:
 
     ``tensors``: the contents of variable tensors.  ``handles``: the handle number of each resource variable
     by (container, name).  ``variables``, ``tables``: the contents of resource variables and hash tables by
-    handle number.  ``initialized``: the graphs that CALL_ONCE has run.  ``streams``: the next counter of each
-    random operator.
+    handle number; None for a table that has not been filled.  ``initialized``: the graphs that CALL_ONCE has
+    run.  ``streams``: the next counter of each random operator.
     """
 
     tensors: dict[Value, Array] = field(default_factory=dict)
     handles: dict[tuple[str, str], int] = field(default_factory=dict)
     variables: dict[int, Array] = field(default_factory=dict)
-    tables: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    tables: dict[int, dict[Any, Any] | None] = field(default_factory=dict)
     initialized: set[Graph] = field(default_factory=set)
     streams: dict[Op, Any] = field(default_factory=dict)
 
@@ -181,8 +181,11 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
 class TableOperator(Op, pure=False, stateful=True, reference_version=0):
     """Base class of operators that create, fill or read a hash table.  LiteRT has no reference kernel."""
 
-    def table(self, run: Run, handle: Array) -> dict[Any, Any]:
-        """Return the table that ``handle`` stands for; raise ModelError if HASHTABLE has not created it."""
+    def table(self, run: Run, handle: Array) -> dict[Any, Any] | None:
+        """Return the table that ``handle`` stands for, or None if it has not been filled.
+
+        Raise ModelError if HASHTABLE has not created it.
+        """
         tables = state_of(self, run).tables
         number = handle_number(self, handle)
         if number not in tables:
@@ -204,33 +207,33 @@ class Hashtable(TableOperator, code="HASHTABLE"):
         return TensorType(DType.RESOURCE, (1,))
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        state_of(self, run).tables.setdefault(self.table_id, {})
+        state_of(self, run).tables.setdefault(self.table_id, None)
         return (handle_array(self.table_id, self.output),)
 
 
 class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
-    """Fills a table if it is empty.  Of several entries with equal keys, the first is kept."""
+    """Fills a table, unless it has been filled.  Of several entries with equal keys, the first is kept."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
     values = operand(i64, DType.STRING)
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        table = self.table(run, args[0])
-        if not table:
+        if self.table(run, args[0]) is None:
             keys, values = (a.reshape(-1).tolist() for a in args[1:])
             if len(keys) != len(values):
                 numbers = f"{counted(len(keys), 'key')} and {counted(len(values), 'value')}"
                 raise ModelError(f"HASHTABLE_IMPORT: expected a value for each key, got {numbers}")
             # of equal keys, the last one written stays: write the first entry last
-            table.update(zip(reversed(keys), reversed(values), strict=True))
+            table = dict(zip(reversed(keys), reversed(values), strict=True))
+            state_of(self, run).tables[handle_number(self, args[0])] = table
         return ()
 
 
 class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
     """The values that a table has for ``keys``; ``default_value`` for keys that the table lacks.
 
-    An empty table is an error: HASHTABLE_IMPORT has not filled it.
+    The kernel raises ModelError if HASHTABLE_IMPORT has not filled the table.
     """
 
     resource_id = operand(DType.RESOURCE)
@@ -242,7 +245,7 @@ class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         table = self.table(run, args[0])
-        if not table:
+        if table is None:
             raise ModelError("HASHTABLE_FIND: the table is used before HASHTABLE_IMPORT fills it")
         default = args[2].reshape(-1)[0]
         out = np.empty(args[1].size, args[2].dtype)
@@ -251,7 +254,7 @@ class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
 
 
 class HashtableSize(TableOperator, code="HASHTABLE_SIZE"):
-    """The number of entries of a table, i64[1]."""
+    """The number of entries of a table, i64[1]; 0 if the table has not been filled."""
 
     resource_id = operand(DType.RESOURCE)
 
@@ -259,4 +262,4 @@ class HashtableSize(TableOperator, code="HASHTABLE_SIZE"):
         return TensorType(i64, (1,))
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
-        return (np.array([len(self.table(run, args[0]))], np.int64),)
+        return (np.array([len(self.table(run, args[0]) or ())], np.int64),)

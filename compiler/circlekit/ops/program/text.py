@@ -18,7 +18,7 @@ from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_dims, require_rank
+from circlekit.ops.checks import require_dims, require_length, require_rank
 from circlekit.ops.dimensions import product
 from circlekit.ops.operand_dtypes import ANY
 
@@ -164,7 +164,7 @@ def split_words(text: bytes) -> list[bytes]:
     """Return the words of ``text``.
 
     As in LiteRT, a white space character at the very beginning of the text is part of the first word.  Such a
-    word is left out if white space follows it.
+    word is left out if white space follows it: the only word of b" a b" is b"b".
     """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
@@ -202,12 +202,13 @@ class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
         return TensorType(i32, (seeds[0] if self.type is LSHProjectionType.SPARSE else product(seeds),))
 
     def check_rows(self, shape: Shape | None) -> None:
-        """Raise ShapeError if an input of ``shape`` has no rows, which LiteRT, too, refuses."""
+        """Raise ShapeError if an input of ``shape`` has no rows, which LiteRT refuses, too."""
         if shape is not None and shape[:1] in ((), (0,)):
             raise ShapeError(f"expected input of at least one row, got shape {format_shape(shape)}")
 
     def kernel(self, hash: Array, input: Array, weight: Array | None) -> Array:
         self.check_rows(input.shape)
+        require_length(None if weight is None else weight.shape, len(input), "weight")
         if input.dtype == object or hash.shape[1] > 32:
             raise UnsupportedError("LSH_PROJECTION of strings or with more than 32 bits has no kernel")
         rows = np.ascontiguousarray(input).reshape(len(input), -1).view(np.uint8)

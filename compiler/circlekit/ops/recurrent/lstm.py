@@ -6,8 +6,8 @@ output, plus the bias, and optionally products with the cell state (peephole wei
 normalized (layer normalization); then the gate's activation is applied.  A projection may follow the output.
 
 Float results equal those of LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
-8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT ignores
-the sums of the cell gate; here NONE is the identity.
+8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT
+multiplies the output gate by the sums of the cell gate, not by the cell state; here NONE is the identity.
 
 Sources: TFLite lstm, unidirectional_sequence_lstm.
 """
@@ -262,9 +262,9 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         if not self.is_basic:
             return super().infer()
-        data, last, weights, state = (self.inputs[i] for i in (0, 1, 2, 4))
-        if data is None or last is None or weights is None or state is None:
-            raise ShapeError("a basic LSTM: expected input, last output, weights and cell state")
+        data, last, weights, bias, state = (self.inputs[i] for i in range(5))
+        if data is None or last is None or weights is None or bias is None or state is None:
+            raise ShapeError("a basic LSTM: expected input, last output, weights, bias and cell state")
         batch, _ = require_rank(data, "input", 2) or (None, None)
         gates, joined = require_rank(weights, "weights", 2) or (None, None)
         sums_dtype = f32 if data.dtype is f32 else i16

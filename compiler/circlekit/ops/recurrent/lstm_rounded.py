@@ -32,6 +32,7 @@ from circlekit.ops.numerics.fixed_point import (
 )
 from circlekit.ops.numerics.float_functions import fdlibm_tanh
 from circlekit.ops.quantized_values import scale_of, zero_point_of
+from circlekit.ops.recurrent.lstm_float import gate_weight
 from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, intermediates, wrap_int16
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
@@ -51,7 +52,8 @@ class RoundedProductsLstm:
 
     ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
     UnsupportedError if there is no layer normalization, no projection or no projection bias.  It raises
-    ModelError if the scale of the cell state is not 2^-15.
+    ModelError if the scale of the cell state is not 2^-15.  ``step`` raises ModelError if a weight or bias of
+    a gate is missing.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -84,7 +86,7 @@ class RoundedProductsLstm:
             if gate != "output":  # see the docstring of the module
                 sums = sums + self._product("recurrent", gate, hidden)
             coefficients = self.weights[f"{gate}_layer_norm_coefficients"]
-            bias = self.weights[f"{gate}_gate_bias"].array
+            bias = gate_weight(self.weights, "{}_gate_bias", gate).array
             gates[gate] = _normalized(np.clip(sums, *INT16), coefficients, bias)
         forget = _logistic()[gates["forget"]]
         remembered = rounding_divide_by_pot(forget * cell, 15)
@@ -106,7 +108,7 @@ class RoundedProductsLstm:
         first = FIRST_INTERMEDIATE[gate]
         intermediate = self.intermediates[first + (1 if side == "input" else 2)]
         scale, zero_point = scale_of(intermediate), zero_point_of(intermediate)
-        weights = self.weights[f"{side}_to_{gate}_weights"]
+        weights = gate_weight(self.weights, f"{side}_to_{{}}_weights", gate)
         product = RescaledProduct(weights, data.scale, data.zero_point, scale)
         rounded = np.clip(product(x) + zero_point, *INT8)
         to_sums = quantize_multiplier(scale / scale_of(self.intermediates[first]))

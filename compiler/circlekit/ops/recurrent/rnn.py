@@ -104,7 +104,7 @@ class BidirectionalSequenceRnn(
     Two peculiarities come from LiteRT:
 
     - If a second input has no weights of its own, the backward RNN reads it instead of the input, but only
-      with ``time_major``; without ``time_major`` it is ignored.
+      with ``time_major``; without ``time_major`` the second input is ignored.
     - With float data and integer weights, a time-major sequence of n steps is run n times, each time from the
       last state of the run before.
     """

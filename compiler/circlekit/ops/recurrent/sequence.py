@@ -121,7 +121,7 @@ class RecurrentLayer(Stateful):
     prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction.  With
     ``merge_outputs``, there is only their concatenation along the last axis.  If there are weights for
     ``aux_input``, it is a second input of both directions; without such weights, it replaces the input of the
-    backward direction.
+    backward direction.  With weights in one direction only, a run raises ModelError.
     """
 
     input: Any
@@ -189,13 +189,15 @@ class RecurrentLayer(Stateful):
         present = {o.name: Weight(v, a) for o, v, a in operands if v is not None and a is not None}
         data = present["input"].array
         x, aux = self._time_major(data), self.second_input(present)
-        has_aux_weights = any(name.startswith("fw_aux_input") for name in present)
+        has_aux_weights = [any(n.startswith(f"{d}aux_input_") for n in present) for d in self.directions]
+        if any(has_aux_weights) and not all(has_aux_weights):
+            raise ModelError(f"{self.code}: expected weights for aux_input in both directions or in none")
         outputs, states = [], []
         for direction in self.directions:
             backwards = direction == "bw_"
             weights = {name.removeprefix(direction): weight for name, weight in present.items()}
             old = [present[name].array for name in self.states if name.startswith(direction)]
-            if aux is None or has_aux_weights:
+            if aux is None or any(has_aux_weights):
                 step = cell(weights, x, aux)
             else:
                 step = cell(weights, aux if backwards else x, None)

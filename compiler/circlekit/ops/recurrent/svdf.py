@@ -106,7 +106,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         return {"state": np.stack([x for x in (before, after) if x is not None])}
 
     def integer_fault(self) -> str | None:
-        """Return why LiteRT's integer kernel, which applies no activation, is wrong; None if it is right."""
+        """Return why LiteRT's integer kernel, which has no activation, is wrong here; None if it is right."""
         if self.act in (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1):
             return None  # with the scale of the result, integers saturate at the bounds of the activation
         return f"{self.code} on integers has no activation {self.act.name}"

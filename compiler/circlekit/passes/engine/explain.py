@@ -172,8 +172,8 @@ def explain_op(
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names of results, and kinds, of operators that passes may
     have removed.  A pass that fails is left out.
-    If ``which`` names no operator of the model, return [] if it is in ``removed`` or a declared kind of
-    operator; otherwise raise ModelError.
+    If the model has no such operator, return [] for a name in ``removed`` or a declared kind of operator, and
+    raise ModelError for any other name.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

@@ -36,7 +36,8 @@ class Summary:
 
     The arena of a graph is the memory that a runtime plans for those of its tensors that are not constant.
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
-    ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
+    ``parameters``: elements of float and quantized constants that operators read; shapes, axes and indices
+    do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
     ``arena_bytes``: size of the arenas of all graphs, as the planner named ``arena_planner`` places them.
     ``file_size``: bytes, None if there is no file.  ``format``: circle or tflite.

@@ -197,9 +197,10 @@ class Report:
         )
 
     def verdicts(self) -> list[str]:
-        """Return a sentence for each compared output; [] if outputs were not compared.
+        """Return a sentence for each compared output; [] if verification was off.
 
-        If all sentences are equal, or if there are more than MAX_VERDICTS, return only one.
+        Return only one sentence if no output was compared, if all sentences are equal, or if there are more
+        than MAX_VERDICTS.
         """
         if not self.verified:
             return []

@@ -24,7 +24,7 @@ MAX_COMPARED_BYTES = 1 << 10
 
 
 def _key(op: Op) -> object:
-    """Return what legalization of ``op`` alone depends on; operators with equal keys are written alike."""
+    """Return what the legalization of ``op`` depends on; operators with equal keys are written alike."""
     types = [
         v and (v.dtype, v.shape, v.quantization, v.is_variable, repr(v.extra))
         for v in (*op.inputs, *op.results)
@@ -100,8 +100,8 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
     """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    First the model is legalized for ``format``, or for a format that the target reads if it does not read
-    this one.  No other pass runs.  Return None if the target has no delegate.
+    First the model is legalized for ``format``.  If the target does not read ``format``, a format that it
+    reads is taken instead.  No other pass runs.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None

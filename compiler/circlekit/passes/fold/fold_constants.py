@@ -58,7 +58,7 @@ class FoldConstants(Pass):
 
     An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
     Results keep their names and quantization.  An output of the main graph may become a constant if its shape
-    is known.  Outputs of other graphs, such as those that WHILE calls, do not.
+    is known.  Outputs of other graphs, such as those that WHILE calls, never become constants.
 
     ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
     the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.

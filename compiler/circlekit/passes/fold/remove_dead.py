@@ -15,7 +15,8 @@ from circlekit.rewrite.base import Context, Pass
 class RemoveDead(Pass):
     """Remove operators without side effects whose results have no use, and values that nothing uses.
 
-    All graphs stay, even those that no operator calls, with all their inputs and outputs.
+    Operators that read a variable stay.  So do all graphs, even those that no operator calls, with all their
+    inputs and outputs.
     """
 
     name = "remove_dead"

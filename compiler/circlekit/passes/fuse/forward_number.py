@@ -174,7 +174,7 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on a user that needs the old elements of a multiplied value; None without one.
 
-        Of a layer's result, and of what data movement makes of it, perhaps only some channels are multiplied.
+        In a layer's result, and in what data movement makes of it, perhaps only some channels are multiplied.
         ``channels`` examines these values, channel by channel.  All other values are examined here as a
         whole.
         """

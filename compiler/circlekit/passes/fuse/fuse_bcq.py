@@ -181,7 +181,8 @@ def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> 
         return f"{name}: expected one result, got {len(op.results)}"
     if constant is op.input:
         if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
-            return f"{name}: expected computed weights of rank 2, and no bias, which would be per column"
+            reason = "because BCQ_FULLY_CONNECTED adds a bias to rows, not to columns"
+            return f"{name}: expected computed weights of rank 2, and no bias, {reason}"
         return None
     shape = op.output.shape
     if op.input.rank is None or shape is None or shape.count(None) > 1:

@@ -48,8 +48,8 @@ class JoinFullyConnected(GraphPass):
 
     If the user names the pass, it ignores costs.  A pipeline joins n layers only in two cases:
 
-    - It removes at least one operator, and moves no more bytes than before.
-    - It removes at least two operators, and the additional bytes are few compared with the multiplications
+    - Joining removes at least one operator, and moves no more bytes than before.
+    - Joining removes at least two operators, and moves few more bytes, compared with the multiplications
       (MACS_PER_BYTE).
 
     One layer and a SPLIT replace n layers.  If all results are read in the same way, the pass forward_split

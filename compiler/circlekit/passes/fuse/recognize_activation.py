@@ -230,7 +230,7 @@ class _Clamp(Rewrite):
 
 
 class TransformMinMaxToRelu6(Rules):
-    """max(min(x, 6), 0)  ==  relu6(x)."""
+    """max(min(x, 6), 0)  ==  relu6(x), also with MAXIMUM before MINIMUM."""
 
     name = "transform_min_max_to_relu6"
     rules = (
@@ -240,7 +240,7 @@ class TransformMinMaxToRelu6(Rules):
 
 
 class TransformMinReluToRelu6(Rules):
-    """relu(min(x, 6))  ==  relu6(x)."""
+    """relu(min(x, 6))  ==  relu6(x), also with RELU before MINIMUM."""
 
     name = "transform_min_relu_to_relu6"
     rules = (

@@ -249,7 +249,7 @@ class GroupFinder:
 
 
 def _in_its_own_order(op: Op) -> str:
-    """Return the sentence that ``op`` fixes the order of its channels."""
+    """Return a sentence that says that ``op`` fixes the order of its channels."""
     name = "".join(f"%{value.name}: " for value in op.results[:1]) + type(op).__name__
     has_weights = hasattr(op, "weights") or hasattr(op, "filter")
     also = ", or shares its weights with another operator" if has_weights else ""

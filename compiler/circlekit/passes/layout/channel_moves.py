@@ -40,7 +40,7 @@ class ChannelMoves:
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
-    ``movers``: the operators all of whose needed results (``is_needed``) are in ``sources``.
+    ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.

@@ -145,7 +145,7 @@ class ConvertNchwToNhwc(GraphPass):
     are fast only in NHWC.  Other operators become NHWC only where that saves transposes.  Transposes remain
     between NHWC and NCHW operators, and at inputs and outputs of the graph.
     Data is assumed to be NCHW unless a Transpose or an operator in CHANNELS_LAST shows its layout.  Custom
-    operators that have a builtin form are replaced first.  Each graph is converted only once.
+    operators that have a builtin form are replaced first.  One optimization converts each graph only once.
     """
 
     name = "convert_nchw_to_nhwc"

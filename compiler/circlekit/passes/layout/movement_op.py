@@ -2,7 +2,7 @@
 """Replace chains of data movement by single operators while layouts are chosen.
 
 A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
-permuted axes.  A single operator with the index map of all three can: then it has another map.
+permuted axes.  A single operator with the index map of all three can: only its map changes.
 """
 
 from __future__ import annotations

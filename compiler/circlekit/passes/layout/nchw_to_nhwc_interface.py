@@ -21,8 +21,8 @@ class InterfacePass(Pass):
 
     ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
     run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
-    model already transposes such a value to NHWC, its Transpose and the new one cancel each other, unless an
-    input would then be an output.
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.  Both stay
+    if one of them rescales, or if an input would become an output.
     """
 
     changes_interface = True
@@ -81,7 +81,8 @@ def _refusal(value: Value, finder: RegionFinder) -> str:
 class NchwToNhwcInputShape(InterfacePass):
     """Change NCHW inputs of the main graph to NHWC; an input that is also an output stays.
 
-    An input of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    An input of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.  Variables and
+    inputs with quantization details stay.
     """
 
     name = "nchw_to_nhwc_input_shape"
@@ -98,7 +99,8 @@ class NchwToNhwcInputShape(InterfacePass):
 class NchwToNhwcOutputShape(InterfacePass):
     """Change NCHW outputs of the main graph to NHWC; an output that no operator produces stays.
 
-    An output of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.
+    An output of rank 4 counts as NCHW, unless an operator or a Transpose shows that it is NHWC.  Outputs with
+    quantization details stay.
     """
 
     name = "nchw_to_nhwc_output_shape"

@@ -63,8 +63,8 @@ class OrderChannels(GraphPass):
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
     """Yield lists of connected sinks: channels move between their groups, directly or through other groups.
 
-    A sink is a value whose channels are copies of channels of other values, its suppliers.  A sink is an
-    output of the graph, or an operator reads it that does more than move channels.  A group is the values
+    A sink is a value whose channels are copies of channels of other values, its suppliers.  It must be an
+    output of the graph, or be read by an operator that does more than move channels.  A group is the values
     whose channels must have the same order.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected

@@ -65,8 +65,11 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
     ``index_map``: the map from ``source`` to the result of a data movement.
     ``rest``: the map that gives the same result if the producer computes its channels in this order.
-    Nothing is yielded unless all of this holds: the map is a permutation, the producer is a layer whose
-    weights and bias no other operator uses, and the data movement is the only use of ``source``.
+    All of this must hold, else nothing is yielded:
+
+    - The map is a permutation, and 2 to MAX_DIGITS of its digits move along the channels.
+    - The producer is a layer, and no other operator uses its weights and its bias.
+    - The data movement is the only use of ``source``, and ``source`` is no output of the graph.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -98,9 +101,12 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
     """Yield (rest, order) for the orders in which the user of ``result`` can read the channels.
 
     ``index_map``: the map from the source of a data movement to ``result``.
-    ``rest``: the map to ``result`` with its channels in this order.
-    Nothing is yielded unless the only use of ``result`` is as the input of a layer whose weights no other
-    operator uses.
+    ``rest``: the map to ``result`` with the channels of ``result`` in this order.
+    All of this must hold, else nothing is yielded:
+
+    - 2 to MAX_DIGITS digits of the map make the channels of ``result``.
+    - The only use of ``result`` is as the input of a layer, and ``result`` is no output of the graph.
+    - No other operator uses the weights of this layer.
     """
     if not has_known_channels(result):
         return

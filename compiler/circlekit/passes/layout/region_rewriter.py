@@ -30,7 +30,7 @@ from circlekit.passes.support.axes import (
 
 
 class Constants:
-    """Creates constants in a graph; ``transposed`` and ``vector`` create equal constants only once."""
+    """Creates constants in a graph; for equal arguments, ``transposed`` and ``vector`` create only one."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -51,7 +51,8 @@ class _CompleteBias(Replacement):
 class CompleteConvBias(_CompleteBias):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
-    targets = LITERT  # LiteRT rejects a convolution without bias, so each one gets a bias
+    # LiteRT rejects a CONV_2D without bias; its optimized DEPTHWISE_CONV_2D without bias ends the process
+    targets = LITERT
     kinds = (Conv2D, DepthwiseConv2D)
 
 

@@ -32,7 +32,7 @@ class CopyReadOutputs(Legalization):
         return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
-        """Let the producer and the readers of ``value`` use a new value; copy the new value to ``value``.
+        """Let the producer and the users of ``value`` use a new value; copy the new value to ``value``.
 
         Return False if no operator can copy it.
         """

@@ -6,6 +6,9 @@ refuses the last operator of ``before``.  The format and the runtimes must take 
 its operators in turn.  If only the delegate refuses operators of ``before``, two more conditions must hold:
 the delegate takes ``after``, and the model has no more partitions than before.  A partition is a part of the
 graph that the delegate runs at once.
+
+An infinite result may differ: operators that can fuse an activation, such as MUL, clamp it to the largest
+finite number, and so does POW with a whole exponent above 1.  Other operators do not.
 """
 
 from __future__ import annotations
@@ -34,14 +37,14 @@ class LowerHardSwish(Lowering):
 
 
 class LowerReluN1To1(Lowering):
-    """relu_n1_to_1(x)  ==  min(max(x, -1), 1)."""
+    """relu_n1_to_1(x)  ==  min(max(x, -1), 1), for x other than NaN."""
 
     before = "y = ReluN1To1(x: f32)"
     after = "m = Maximum(x, -1.0)  y = Minimum(m, 1.0)"
 
 
 class LowerRelu0To1(Lowering):
-    """relu_0_to_1(x)  ==  min(relu(x), 1)."""
+    """relu_0_to_1(x)  ==  min(relu(x), 1), for x other than NaN."""
 
     before = "y = Relu0To1(x: f32)"
     after = "m = Relu(x)  y = Minimum(m, 1.0)"
@@ -168,8 +171,8 @@ class LowerSquaredDifference(Lowering):
 class LowerSoftplus(Lowering):
     """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for t from 17 to 88.
 
-    For x up to t, the logarithm is at least x, so the maximum is the logarithm.  For x above t, min(x, t) is
-    t, and in float32 log(exp(t) + 1) is t, so the maximum is x.
+    x must not be NaN.  For x up to t, the logarithm is at least x, so the maximum is the logarithm.  For x
+    above t, min(x, t) is t, and in float32 log(exp(t) + 1) is t, so the maximum is x.
     """
 
     before = """

@@ -55,7 +55,7 @@ class KeepDimensionsByReshape(Replacement):
 class CumsumToFullyConnected(Replacement):
     """cumsum(x)  ==  fully_connected(x with the summed axis last, a triangle of ones), for finite x.
 
-    Transposes bring the summed axis to the end and back.  Axes longer than MAX_SUMS stay.
+    Transposes bring the summed axis to the end and back.  A CUMSUM over more than MAX_SUMS elements stays.
     """
 
     kinds = (Cumsum,)

@@ -33,7 +33,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MERGED_RANK = 4
-"""The highest rank for which all runtimes have the operators of this file."""
+"""The highest rank at which every runtime runs those operators of this file that it has."""
 
 LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: ReduceAll}
 """For each reduction of booleans, the logical reduction with the same result."""

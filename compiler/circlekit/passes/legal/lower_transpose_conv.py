@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower TRANSPOSE_CONV for runtimes without its bias, or without the operator."""
+"""Lower TRANSPOSE_CONV for runtimes that lack its bias, or the whole operator."""
 
 from __future__ import annotations
 
@@ -80,13 +80,14 @@ class _ImageAxis(NamedTuple):
 
 
 class TransposeConvToConv(Replacement):
-    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped, for finite x: w2 contains zeros.
+    """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped.  x must be finite: w2 has zeros.
 
     Phase p of the rows has every s-th row of the full result, from row p on.  So its row q is row q * s + p
     of the full result: the sum over j of input row q - j times filter row j * s + p.  The same holds for
     columns, so there are s * s phases.  One convolution computes all phases, as channels; its filter has the
     rows of each phase in reverse order.  If the strides of rows and columns differ, RESHAPE and TRANSPOSE
-    take the place of DEPTH_TO_SPACE.  x and w must be float32, all shapes known, and w and the bias constant.
+    take the place of DEPTH_TO_SPACE.  x and w must be float32, all shapes known and not empty; w, the bias
+    and the output shape must be constant.
     """
 
     changes_more = True

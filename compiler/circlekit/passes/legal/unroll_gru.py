@@ -28,7 +28,8 @@ class UnrollGru(Replacement):
     results; ``inputs`` are their three parts.  Another layer, of h, gives ``states`` in the same way.  Then
     update = logistic(states[0] + inputs[0]) and reset = logistic(states[1] + inputs[1]).  The result is the h
     of the last step.  The operator stays if it returns the h of all steps, has an activation or more than
-    MAX_STEPS steps, or if values are not f32 of known shape.  Source: the kernel of ``Gru``.
+    MAX_STEPS steps, or if a value is not f32, has an unknown shape or is empty.  Source: the kernel of
+    ``Gru``.
     """
 
     changes_more = True  # so legalizations that change less of the model run first

@@ -48,8 +48,10 @@ an offset stays after a Pad, because it is also added to the zeros of the paddin
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    ``p``, ``q``, ``r``: the further operands of ``move``, if any.  Channels are the indices of the last axis
-    of ``x``.  ``d``: the numbers of ``c``, as a vector of one number, or of one for each channel.
+    ``move``: an operator that moves, interpolates or averages elements, such as Reshape, Slice, Pad or Mean.
+    An offset does not move before a Pad.  ``p``, ``q``, ``r``: the further operands of ``move``, if any.
+    Channels are the indices of the last axis of ``x``.  ``d``: the numbers of ``c``, as a vector of one
+    number, or of one for each channel.
     """
 
     name = "forward_batchnorm"
@@ -196,15 +198,15 @@ class _Offset(_Product):
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
         """A linear operator before ``a`` can absorb the offset, and ``b`` is not constant."""
         if b.is_const:
-            return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
+            return f"%{b.name}: is constant, expected a sum of two computed values"
         return producer_refusal(a, is_offset=True)
 
 
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  For an
-    offset, one of the two is enough.
+    c may also be a single number.  A factor moves only if both a and b come from linear operators, as at the
+    end of a residual block.  For an offset, one of the two is enough.
     """
 
     name = "forward_batchnorm_over_add"
@@ -245,7 +247,9 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: expected f32, got {y.dtype.short}"
     if y.use_count > 1 or graph.is_output(y):
         return f"%{y.name}: has other users, or is an output of the graph"
-    if y.shape is None or normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
+    if y.shape is None:
+        return f"%{y.name}: has an unknown rank"
+    if normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
         return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
     if op.output.shape != y.shape:  # ``constant`` has a higher rank
         shapes = f"{format_shape(op.output.shape)}, the rewrite gives {format_shape(y.shape)}"

@@ -23,8 +23,8 @@ class _Normalized(Rewrite):
 
     A linear operator is a convolution or a fully connected layer; other operators may stand between it and
     ``y``.  ``is_offset``: whether the linear operator has to absorb an offset.
-    ``any_axis``: whether the numbers of ``c`` may be along any axis, not only the last, where a Transpose
-    stands between the linear operator and ``y``.
+    ``any_axis``: if a Transpose stands between the linear operator and ``y``, whether the numbers of ``c``
+    may be along any axis.  Otherwise they must be along the last axis.
     """
 
     is_offset: ClassVar[bool] = True
@@ -83,8 +83,9 @@ class _DifferenceFromConstant(_Normalized):
 class NormalizeBatchNorm(Rules):
     """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), if y comes from a layer.
 
-    c is a constant.  A batch norm is (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean
-    and variance.  Later passes fold only sums and products into a layer, one after the other.
+    c is a constant of one number, or one per channel.  A batch norm is
+    (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and variance.  Later passes fold
+    only sums and products into a layer, one after the other.
     """
 
     name = "normalize_batchnorm"
@@ -186,8 +187,8 @@ class IntoConvAfterMean(IntoConvAfter):
 class FusePreActivationBatchNorm(Rules):
     """Fold factors and offsets before a RELU into a convolution before or after it.
 
-    A convolution before the RELU absorbs both.  A convolution after the RELU absorbs only the factors; the
-    offsets, divided by the factors, stay.
+    A convolution before the RELU absorbs both.  A convolution after the RELU absorbs only the factors, which
+    must be positive; the offsets, divided by the factors, stay.
     """
 
     name = "fuse_preactivation_batchnorm"

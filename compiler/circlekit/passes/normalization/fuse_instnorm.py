@@ -224,7 +224,11 @@ def _forms() -> Iterator[type[Rewrite]]:
 
 
 class FuseInstNorm(Rules):
-    """gamma * (x - mean(x)) / sqrt(variance(x) + epsilon) + beta  ==  instance_norm(x, gamma, beta)."""
+    """gamma * (x - mean(x)) / sqrt(variance(x) + epsilon) + beta  ==  instance_norm(x, gamma, beta).
+
+    Circle only.  Mean and variance are over H and W of [N,H,W,C], or over W of [N,C,W].  gamma and beta have
+    one number, or one per channel.
+    """
 
     name = "fuse_instnorm"
     formats = frozenset({"circle"})

@@ -66,7 +66,10 @@ class _Form(RmsNormForm):
 
 
 class FuseRmsNorm(Rules):
-    """x * rsqrt(mean(x * x) + epsilon)  ==  rms_norm(x) with a gamma of 1 (circle only)."""
+    """x * rsqrt(mean(x * x) + epsilon)  ==  rms_norm(x) with a gamma of 1 (circle only).
+
+    The mean must be over the last axis, and epsilon above 0.
+    """
 
     name = "fuse_rmsnorm"
     formats = frozenset({"circle"})
@@ -74,7 +77,10 @@ class FuseRmsNorm(Rules):
 
 
 class FuseMulWithRmsNorm(Rewrite):
-    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w)."""
+    """rms_norm(x, gamma) * w  ==  rms_norm(x, gamma * w), for a constant w (circle only).
+
+    w must have one number for each channel.
+    """
 
     name = "fuse_mul_with_rmsnorm"
     formats = frozenset({"circle"})
@@ -240,8 +246,9 @@ class FuseRope(Rules):
 
     rotate_half(x) is concat(-hi, lo), where lo and hi are the halves of x along the last axis.  Two other
     forms are recognized: with half of the sines negated instead of hi, and with each half of the result
-    computed on its own from constant tables.  A rotation of pairs of neighboring elements (mode GPT_J) stays,
-    because ONE's interpreter and runtime have no kernel for that mode.
+    computed on its own from constant tables.  x must be static, of rank 4, with an even last dimension.  A
+    rotation of pairs of neighboring elements (mode GPT_J) stays, because ONE's interpreter and runtime have
+    no kernel for that mode.
     """
 
     name = "fuse_rope"

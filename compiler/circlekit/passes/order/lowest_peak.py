@@ -184,7 +184,7 @@ class OrderSearch:
         return best.order() if best is not None else None
 
     def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
-        """Yield the step after each operator that can run next, unless its peak is too high.
+        """Yield the step after each operator that can run next, if the peak of this step is low enough.
 
         ``reached``: {set of operators: the lowest peak with which a path has reached it}; it is updated.  The
         peak must be lower than this one, and lower than ``limit``.

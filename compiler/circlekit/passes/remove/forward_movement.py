@@ -93,7 +93,8 @@ class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x and constants of one element.
 
     f may also be a MEAN with keep_dims over leading axes that the Reshape keeps, or a softmax if the Reshape
-    keeps the last axis.  A pipeline moves no Reshape to a result of more bytes.
+    keeps the last axis.  A pipeline moves no Reshape if the result of f has more bytes than that of the
+    Reshape.
     """
 
     name = "forward_reshape_to_unaryop"

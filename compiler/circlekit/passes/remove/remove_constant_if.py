@@ -73,8 +73,8 @@ class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
     Graphs that nothing calls any more are removed.  The IF stays if its branch would be copied to several
-    places, and the copies would have more than 1000 operators in all.  It stays, too, if a shape, the
-    quantization or an output name does not fit.
+    places, and the copies would have more than 1000 operators in all.  It stays, too, if the branch has a
+    variable, or if a shape, the quantization or an output name does not fit.
     """
 
     name = "remove_constant_if"

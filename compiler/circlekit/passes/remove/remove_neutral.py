@@ -85,7 +85,10 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape."""
+    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape.
+
+    An infinite x stays infinite.  The removed operator would clamp it to the largest finite number.
+    """
 
     number: ClassVar[int]  # what the constant must be
 
@@ -137,7 +140,10 @@ class CastAndBack(Rewrite):
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Return whether ``wide`` represents every number of ``narrow`` exactly."""
+    """Return whether ``wide`` represents every number of ``narrow`` exactly.
+
+    Return False unless both are bools, integers or floats that numpy has; numpy has no bf16.
+    """
     a, b = wide.numpy, narrow.numpy
     if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):  # bool, integers, floats
         return False

@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class DequantizeAndBack(Rewrite):
     """quantize(dequantize(x))  ==  x, if x and the result have the same type and quantization parameters.
 
-    x must have up to 16 bits: float32 does not represent every number of 32 bits.
+    x must be integers of up to 16 bits: float32 does not represent every integer of 32 bits.
     """
 
     quantized = True
@@ -30,11 +30,11 @@ class DequantizeAndBack(Rewrite):
 
     @condition
     def of_few_bits(self, x: Value) -> str | None:
-        """``x`` has up to 16 bits."""
+        """``x`` is of integers of up to 16 bits."""
         dtype = x.dtype.numpy
         if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 4:
             return None
-        return f"%{x.name}: expected up to 16 bits, got {x.dtype.short}"
+        return f"%{x.name}: expected integers of up to 16 bits, got {x.dtype.short}"
 
     @condition
     def numbers_are_finite(self, x: Value) -> str | None:

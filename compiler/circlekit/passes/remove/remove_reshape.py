@@ -101,8 +101,8 @@ class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
     a and b have the shape [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.
-    u or v may be a constant instead.  In the new product, the constant w takes its place: the same matrices
-    with the batch dimensions of the other operand, a or b.  A single matrix gets batch dimensions of 1.
+    Instead of a reshape, u or v may be a constant.  Then the new product reads the constant w: the same
+    matrices with the batch dimensions of a or b.  A single matrix gets batch dimensions of 1.
     """
 
     before = """

@@ -21,7 +21,7 @@ from circlekit.passes.support.conditions import remove_unused, same_shape
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_BROADCAST_RANK = 4
-"""Highest rank for which runtimes have broadcasting kernels; no constant is extended to a higher rank."""
+"""Highest rank for which all runtimes have broadcasting kernels; no constant is extended beyond it."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
 """Largest number of elements to which a constant is broadcast to compute the constant for another shape."""
@@ -91,9 +91,9 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the operand of an elementwise ``op`` whose other operands are constants of one element.
+    """Return an operand if ``op`` is elementwise and all its other operands are constants of one element.
 
-    Return None for any other ``op``.
+    Else return None.  The returned operand is not constant.
     """
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
@@ -237,9 +237,10 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
-    the same shape.  Constant operands must have a form for this shape with no more elements.  The results of
-    f and g must not be outputs of the graph, and only the rewritten operators may use them.  At least one
-    Reshape must become unnecessary.
+    the same shape, a static one if there are several.  Constant operands must have a form for this shape with
+    no more elements.  The results of f and g must not be outputs of the graph, and only the rewritten
+    operators may use them.  At least one Reshape must become unnecessary.  Nothing may be quantized per
+    channel.
     """
 
     name = "remove_reshape_around_unaryop"

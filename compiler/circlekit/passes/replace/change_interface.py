@@ -35,13 +35,25 @@ class ChangeOutputs(Pass):
             raise RewriteError(f"Change outputs failed: {expected}, got {len(names)} names")
         values = {value.name: value for value in graph.values()}
         chosen = [_find(name, values) for name in names]
-        replacements = dict(zip(graph.outputs, chosen, strict=True))
+        replacements: dict[Value, list[Value]] = {}  # several for a value that is an output several times
+        for old, new in zip(graph.outputs, chosen, strict=True):
+            replacements.setdefault(old, []).append(new)
         for signature in model.signatures:
             if signature.graph is graph:
-                signature.outputs = {key: replacements.get(v, v) for key, v in signature.outputs.items()}
+                left = {old: list(new) for old, new in replacements.items()}
+                signature.outputs = {key: _next_of(left, v) for key, v in signature.outputs.items()}
         graph.outputs = chosen
         RemoveDead().run(model, Context(context.format))  # a new context: its changes are not counted
         return len(chosen)
+
+
+def _next_of(left: dict[Value, list[Value]], value: Value) -> Value:
+    """Return the next value in ``left`` that replaces ``value``; ``value`` itself if nothing replaces it.
+
+    The value is removed from ``left``, unless it is the last one.
+    """
+    new = left.get(value, [value])
+    return new.pop(0) if len(new) > 1 else new[0]
 
 
 def _find(name: str, values: dict[str, Value]) -> Value:

@@ -92,5 +92,5 @@ class ReplaceAveragePoolWithMean(Rewrite):
         sizes = (z.shape or ())[1:3]
         if sizes == (1, 1) and height and width and rows >= height and columns >= width:
             return None
-        shape = format_shape(x.shape)
-        return f"%{x.name}: expected one window that holds all of {shape}, got {rows}x{columns}"
+        found = f"windows of {rows}x{columns} and a result of {format_shape(z.shape)}"
+        return f"%{x.name}: expected one window that holds all of {format_shape(x.shape)}, got {found}"

@@ -135,7 +135,7 @@ class ExpandBroadcastConst(Rules):
     """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape if one dimension is broadcast.
 
     The constant must have the rank of the result.  The other operand must have the shape of the result, which
-    must be static.
+    must be static.  The result must have at most 64 MiB.
     """
 
     name = "expand_broadcast_const"

@@ -19,7 +19,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class ReplaceNonConstFullyConnected(GraphPass):
-    """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
+    """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant and all values are f32.
 
     If x or w is the result of a Transpose of the last two axes, the BATCH_MATMUL reads the operand of the
     Transpose instead, with the right adj_x or adj_y.  There is no picture, because only some layers need a

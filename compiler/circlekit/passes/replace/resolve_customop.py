@@ -33,7 +33,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the same shape.
+    """add_v2($sum) with b = $broadcast  ==  add(x, y), if ADD broadcasts x and y to the shape of z.
 
     For example, add_v2(broadcast_to(x, shape), y)  ==  add(x, y).
     """
@@ -53,7 +53,7 @@ class _BroadcastSum(_Sum):
 
 
 class ResolveCustomAdd(Rules):
-    """Replace TensorFlow's AddV2 by ADD, which broadcasts by itself."""
+    """Replace TensorFlow's AddV2 of f32 or i32 by ADD, which broadcasts by itself."""
 
     name = "resolve_customop_add"
     rules = (
@@ -101,7 +101,7 @@ TRANSPOSE_X, TRANSPOSE_Y = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])
 
 
 class ResolveCustomMatMul(Rules):
-    """Replace TensorFlow's MatMul by FULLY_CONNECTED, with the Transposes that MatMul's options require."""
+    """Replace TensorFlow's MatMul of f32 by FULLY_CONNECTED, with the Transposes that its options require."""
 
     name = "resolve_customop_matmul"
     rules = (
@@ -113,7 +113,10 @@ class ResolveCustomMatMul(Rules):
 
 
 class ResolveCustomBatchMatMul(Rewrite):
-    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with the same adj_x and adj_y."""
+    """batch_mat_mul_v2(x, y)  ==  batch_matmul(x, y), with the same adj_x and adj_y, for f32.
+
+    x and y must have rank 2 or more.
+    """
 
     name = "resolve_customop_batchmatmul"
 

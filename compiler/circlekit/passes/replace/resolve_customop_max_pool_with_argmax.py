@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replace the custom operator MaxPoolWithArgmax by MAX_POOL_2D and operators that compute the positions.
 
-The second result of MaxPoolWithArgmax is the position of each maximum: its flat index in the image.
+The second result of MaxPoolWithArgmax is the position of each maximum: its flat index in the image, or in the
+whole batch with the option ``include_batch_in_index``.
 """
 
 from __future__ import annotations
@@ -124,8 +125,9 @@ class _PositionBuilder(Inserter):
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions.
 
-    The positions are right if x is finite and above the lowest float32, which is the padding value.  The pass
-    has no picture, because the number of new operators depends on the number of channels.
+    x must be f32 of known shape, with at most 2^24 elements and 4096 channels.  A window must have at most
+    4096 elements.  The positions are right if x is finite and above the lowest float32, which is the padding
+    value.  The pass has no picture, because the number of new operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"

@@ -51,7 +51,7 @@ class SparsifyTensor(Pass):
     Raise RewriteError in these cases:
 
     - No operator reads a constant of this name.
-    - The dtype is not f32, i32 or i8, or the data are compressed.
+    - The dtype is not f32, i32 or i8, or the data are packed or compressed.
     - The block size is not set, or the options do not fit the shape.
     """
 

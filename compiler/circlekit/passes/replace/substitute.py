@@ -126,7 +126,9 @@ class SubstitutePadV2ToPad(Rewrite):
     def nothing_is_negative(self, match: Match, x: Value, c: Array) -> str | None:
         if not c.max() <= 0:  # true for NaN, too
             return f"%{match.value('c').name}: expected 0 or less, got {c.max():g}"
-        return None if _is_never_negative(x) else f"%{x.name}: may be negative, so 0 may be greater"
+        if _is_never_negative(x):
+            return None
+        return f"%{x.name}: may be negative, so a padding of 0 may exceed it"
 
     @condition
     def windows_reach_x(self, y: Value, paddings: Array) -> str | None:

@@ -148,7 +148,8 @@ class UnrollUnidirSeqLstm(GraphPass):
     The unrolled LSTM begins each run with a state of zeros.  The original operator keeps its state from one
     run to the next until a reset, so only the first run after a reset gives the same result.
 
-    Peepholes, projection, layer normalization, clipping and diagonal weights are supported.
+    Peepholes, projection, layer normalization, clipping and diagonal weights are supported.  The input must
+    be f32, the weights and biases f32 constants, and the length at most 4096.
     """
 
     name = "unroll_unidirseqlstm"
@@ -207,7 +208,7 @@ def _obstacle(op: Lstm) -> str | None:
 
 
 def _missing_weight(op: Lstm) -> str | None:
-    """Return a sentence about the first weight or bias of a gate that is missing, else None."""
+    """Return a sentence about the first missing weight or bias of a gate; None if all are present."""
     gates = [gate for gate in GATES if gate != "input" or op.input_to_input_weights is not None]
     kinds = ["input_to_{}_weights", "recurrent_to_{}_weights", "{}_gate_bias"]
     norm = "{}_layer_norm_coefficients"

@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 
 def part_of(value: Value, ranges: Mapping[int, range], dropped: frozenset[int]) -> Part:
-    """Return the part of ``value`` with the indices ``ranges`` along these axes, and all along other axes.
+    """Return the part of ``value`` with the indices in ``ranges``, by axis, and all indices of other axes.
 
     An axis of which ``ranges`` has all indices is left out of ``Part.ranges``.
     """

@@ -129,7 +129,8 @@ def read_info(graph: Graph) -> Info | str | None:
     rest = graph.outputs[1 + count :]
     found = len(graph.outputs) - 1
     if mark.size < 5 or size <= Item.WEIGHTS or count < 0 or found < count:
-        return f"{name}: announces {count} outputs and bundles of {size}, got {counted(found, 'output')}"
+        announced = f"announces {counted(count, 'output')} and bundles of {size}"
+        return f"{name}: {announced}, got {counted(found, 'output')}"
     if len(rest) % size:
         return f"{name}: announces bundles of {size}, got {counted(len(rest), 'output')} for them"
     bundles = [_coded(rest[at : at + size]) for at in range(0, len(rest), size)]

@@ -19,10 +19,10 @@ def is_determined(shape: Shape | None) -> bool:
 
 
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
-    """Return whether two tensors with the same number of elements must have the same shape.
+    """Return whether two tensors with the same number of elements surely have the same shape.
 
     ``a`` and ``b``: their declared shapes.  At one axis at most, the dimension may be unknown in ``a``, in
-    ``b`` or in both: the number of elements determines it, unless another dimension is 0.
+    ``b`` or in both: the number of elements determines it.  Shapes with a 0 must be known and equal.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
@@ -54,7 +54,7 @@ def determined_shape(value: Value) -> str | None:
 
 
 def same_quantization(*values: Value) -> str | None:
-    """Refuse unless all values have the same quantization parameters, or none of them has any."""
+    """Refuse if the quantization of a value differs from that of the first one; None equals None."""
     first = values[0]
     for value in values[1:]:
         if value.quantization != first.quantization:

@@ -49,8 +49,8 @@ class Inserter:
         """Remove ``op``, and replace its results by ``results``, in order.
 
         The values in ``results`` must be results of inserted operators; these then produce the original
-        values of ``op``, so that names and users stay.  If the last results
-        of ``op`` are unused, ``results`` may lack values for them.
+        values of ``op``, so that names and users stay.  If the last results of ``op`` are unused, ``results``
+        may lack values for them.
         """
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted

@@ -60,9 +60,8 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
             break
         current = operand
     else:
-        return (
-            f"%{value.name}: none of the {MAX_STEPS} operators before it is a convolution or fully connected"
-        )
+        expected = "a convolution or fully connected layer"
+        return f"%{value.name}: none of the {MAX_STEPS} operators before it is {expected}"
     if not isinstance(producer, LINEAR):
         return (
             f"%{current.name}: comes from {origin(current)}, expected a convolution or fully connected layer"

@@ -57,8 +57,8 @@ TRUE = frozenset({"t", "true", "1"})
 FALSE = frozenset({"f", "false", "0"})
 """The words for the elements of a BOOL constant."""
 
-INTEGER = r"[-+]?[0-9]+"
-"""The regular expression of an integer in an argument."""
+INTEGER, HEXADECIMAL = r"[-+]?[0-9]+", r"[-+]?0[xX][0-9a-fA-F]{1,16}"
+"""The regular expressions of a decimal and of a hexadecimal integer in an argument."""
 
 # -- data from fillers -------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     """
     if tag not in FILLERS:
         near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
-        raise ModelError(f"no filler is named {tag}{near}")
+        raise ModelError(f"no filler is named {tag or repr(tag)}{near}")
     if tag == "base64":
         try:
             return base64.b64decode("".join(args), validate=True)
@@ -175,15 +175,15 @@ def _bool(text: str) -> bool:
 def _float(text: str) -> float:
     """Return the number in an argument, written as in C++: ``-.5e3``, ``0.1f``, ``inf``, ``0x1f``.
 
-    Raise ModelError for other texts, also for ``1_000``, which Python accepts.
+    Raise ModelError for other texts, also for ``1_000`` and digits of other scripts, which Python accepts.
     """
     body = text.strip()
-    if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]{1,16}", body):
+    if re.fullmatch(HEXADECIMAL, body):
         return float(int(body, 16))
     if body[-1:] in "fF" and body[-3:].lower() != "inf":
         body = body[:-1]
     try:
-        return float(body if "_" not in body else "")
+        return float(body if body.isascii() and "_" not in body else "")
     except ValueError:
         raise ModelError(f"expected a number, got {text[:40]!r}") from None
 
@@ -194,16 +194,19 @@ def _integer(text: str, dtype: DType) -> int:
     Raise ModelError for other texts and numbers outside of the range of ``dtype``.
     """
     body = text.strip()
-    if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are out of range, and slow to convert
-        number = int(body)
+    if len(body) <= 40 and re.fullmatch(INTEGER, body):  # longer texts are slow to convert exactly
+        number: int | None = int(body)
+    elif re.fullmatch(HEXADECIMAL, body):
+        number = int(body, 16)
     else:
         value = _float(text)
-        if value != value or abs(value) > 2**64:
+        if body.lstrip("+-")[:3].lower() in ("inf", "nan"):
             raise ModelError(f"expected an integer, got {text[:40]!r}")
-        number = int(value)
+        number = int(value) if abs(value) <= 2**64 else None  # None: out of the range of every dtype
     low, high = dtype.limits
-    if not low <= number <= high:
-        raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {number}")
+    if number is None or not low <= number <= high:
+        got = body[:40] if number is None else number
+        raise ModelError(f"{dtype.name}: expected numbers from {low} to {high}, got {got}")
     return number
 
 

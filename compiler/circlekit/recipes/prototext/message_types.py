@@ -217,8 +217,8 @@ class RecipeField(NamedTuple):
     ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
     ``default``: the value if a recipe that is read lacks the field; None: there is no value then.
     ``stored``: its name in trees; for a field of a table, the name in the schema.
-    ``schema_default``: the value if the tree of a model file lacks the field.  If ``default`` is another
-    value, a recipe that is written states this value.
+    ``schema_default``: the value if the tree of a model file lacks the field.  If this value differs from
+    ``default``, a recipe that is written states the value.
     """
 
     name: str

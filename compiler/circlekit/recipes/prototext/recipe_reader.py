@@ -149,8 +149,8 @@ class _RecipeReader:
         elif index is None:
             self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
         elif not 0 <= index < len(indices):
-            message = f"expected the index of an operand, 0 to {len(indices) - 1}, got {index}"
-            self.fail(message, recipe, "tensor_index")
+            known = f"0 to {len(indices) - 1}" if indices else "but the graph has none"
+            self.fail(f"expected the index of an operand, {known}, got {index}", recipe, "tensor_index")
         return {"name": recipe.get("name", ""), "tensor_index": index}
 
     # -- operator codes ------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class _RecipeReader:
             return "CUSTOM", custom, version
         if type_ not in self.types:
             near = suggest_operator(type_, [*self.types, "Custom"])
-            self.fail(f"no operator is named {type_}{near}", operation, "type")
+            self.fail(f"no operator is named {type_ or repr(type_)}{near}", operation, "type")
         return self.types[type_], custom, version
 
     # -- graphs --------------------------------------------------------------------------------
@@ -207,7 +207,8 @@ class _RecipeReader:
             if "name" not in operand or "type" not in operand:
                 self.fail("expected a name and a type in the operand", operand)
             if operand["name"] in indices:
-                self.fail(f"{operand['name']} is the name of an earlier operand", operand, "name")
+                shown = operand["name"] or "''"
+                self.fail(f"{shown} is the name of an earlier operand", operand, "name")
             indices[operand["name"]] = len(indices)
             tensors.append(self.tensor(operand, name, empty))
         self.indices.append(indices)

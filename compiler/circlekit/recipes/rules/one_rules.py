@@ -149,7 +149,8 @@ def _rule(source: _ShellText) -> Rule:
         arguments.append(source.word("')'").text)
     if function.text not in FUNCTIONS:
         near = did_you_mean(function.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
-        source.fail(f"no function is named {function.text}{near}".replace("\n", "\\n"), function)
+        shown = function.text or "''"
+        source.fail(f"no function is named {shown}{near}".replace("\n", "\\n"), function)
     count, value_of = FUNCTIONS[function.text]
     if len(arguments) != count:
         source.fail(f"{function.text}: expected {counted(count, 'argument')}, got {len(arguments)}", function)

@@ -206,5 +206,5 @@ class Call:
 
 
 def show(literal: Any) -> str:
-    """Return ``literal`` as text for messages."""
-    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)
+    """Return ``literal`` as text for messages; '' for an empty text."""
+    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal) or "''"

@@ -91,7 +91,7 @@ def _format(block: RuleBlock, call: Call) -> None:
     """Set the format of the result: ``format(circle)``."""
     block.format = str(call.only())
     if block.format not in FORMATS:
-        call.fail(f"expected format circle or tflite, got {block.format}")
+        call.fail(f"expected format circle or tflite, got {show(block.format)}")
 
 
 def _tolerance(block: RuleBlock, call: Call) -> None:

@@ -62,8 +62,8 @@ def plan(
        keys of the section into arguments.  If the section has a key ``command``, the schema file is not used:
        the program ``BACKEND-suffix`` of the target's backend gets the words of this key.
     3. The section.  If it has a key ``backends``, a list, the arguments of each backend are in the key with
-       the name of the backend; all of them run unless the command line chooses one.  Without this key, the
-       arguments are in the key ``command``.
+       the name of the backend.  All backends run, unless the command line chooses one.  Without the key
+       ``backends``, the arguments are in the key ``command``.
 
     With a target, ``--target NAME`` comes before the arguments, unless a schema file makes them.
     ``is_dry``: print no warning about keys that the schema file does not know.

@@ -38,8 +38,8 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
     The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds one input of one sample; SAMPLE and INPUT
     are numbers from 0 on.  Raw data are uint8 vectors, and the group ``value`` has the attribute ``rawData``.
-    Raise DriverError if a file cannot be read or written, or if an npy file has no numbers.  Raise FileError
-    if ``output`` is ``data_list`` or one of the listed files.
+    Raise DriverError if a file cannot be read or written, or if an npy file has elements other than numbers.
+    Raise FileError if ``output`` is ``data_list`` or one of the listed files.
     """
     import h5py  # slow to import
 
@@ -91,7 +91,7 @@ def _listed(path: str) -> Iterator[list[str]]:
 def _array(path: str, form: str) -> object:
     """Return the array in an npy file, or the bytes of a raw file as uint8.  ``form``: see ``write_dataset``.
 
-    Raise DriverError if the file cannot be read, or if an npy file has no numbers.
+    Raise DriverError if the file cannot be read, or if an npy file has elements other than numbers.
     """
     import numpy as np  # slow to import
 

@@ -273,6 +273,7 @@ def one_import(argv: Sequence[str] | None = None) -> int:
 def run_import(words: list[str], session: Session) -> int:
     """Run the import driver for the first word that is a key of KINDS, with the other words.
 
+    If ``-v`` is the first word, print the version instead.  Without a key of KINDS, print the usage.
     Return the exit code.
     """
     kinds = ", ".join(KINDS)

@@ -91,5 +91,5 @@ one_infer = Driver(
     usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
     "[COMMANDS FOR BACKEND DRIVER]",
     prepare=_prepare,
-    reads=_words,  # words that may be paths of models: one is that of the model, others do no harm
+    reads=_words,  # one of these words is the path of the model; the others do no harm
 )

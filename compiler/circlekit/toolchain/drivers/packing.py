@@ -4,7 +4,7 @@
 Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and the JSON file
 ``metadata/MANIFEST``.  The manifest has the version of the format, and the names, types and configurations
 of the models.  For several models, its fields ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how
-the models are connected.  They write a port, an input or output of a model, as ``MODEL:GRAPH:INDEX``, three
+the models are connected.  There, a port (an input or output of a model) is ``MODEL:GRAPH:INDEX``, three
 numbers from 0: ``1:0:2`` is the third input or output of the main graph of the second model.
 """
 
@@ -89,9 +89,9 @@ def _link(path: Path) -> Mapping[str, Any]:
 def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of the manifest that say how the parts of a divided model are connected.
 
-    ``links``: a JSON object for each part, in which tensors are numbers.  A tensor has a number in the
-    original model, and another number in the part.  The object has two fields, each with lists for ``inputs``
-    and for ``outputs``:
+    ``links``: a JSON object for each part, in which tensors are numbers.  A tensor has one number in the
+    original model and one in the part.  The object has two fields, each with lists for ``inputs`` and for
+    ``outputs``:
 
     - ``org-model-io``, the ports of the original model: ``new-indices`` are their numbers in the part, -1 for
       a tensor that the part does not have.

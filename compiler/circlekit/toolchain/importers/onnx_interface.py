@@ -135,8 +135,11 @@ def _fingerprint(array: Array) -> list[float]:
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
     """Return the input of ``model`` for the input ``name`` of the ONNX model.
 
-    It is found by its name, which may also stand in a signature; else by the shape of ``array``, if only one
-    input has this shape; else by ``index``.
+    The first of these that exists counts:
+
+    - the input that has this name, in the graph or in a signature;
+    - the only input with the shape of ``array``;
+    - the input number ``index``.
     """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})

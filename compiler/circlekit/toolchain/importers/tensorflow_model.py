@@ -33,7 +33,7 @@ BCQ_NAMES = (
 """The ends of the names of the constants that describe binary-coded weights."""
 
 BCQ_OPTIONAL = "dequant_weight"
-"""The end of the name of one more constant for binary-coded weights, which may be missing."""
+"""The end of the name of one more constant, which binary-coded weights may have."""
 
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
 """The name of the constant with ONE's metadata.
@@ -161,6 +161,7 @@ def read_graph(tf: Any, path: str) -> Any:
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
     """Add the metadata of binary-coded weights to ``graph_def``; return the names of the graph's outputs.
 
+    If ``graph_def`` has metadata already, these are kept.
     The metadata, the weights and their constants become outputs, so that the converter keeps them.  Each of
     these weights must have all constants of BCQ_NAMES; BCQ_OPTIONAL must belong to all of them or to none.
     Otherwise, and if there are no such weights, return ``outputs`` and change nothing.
