@@ -109,9 +109,8 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many more references and bytes may be followed and read.
-    ``notes``: the number of fields found to be lost; it is 0 only if none is.  ``tables``: the number of
-    tables read.  ``shared``: the number of vector elements that refer to the same table as an earlier element
-    of their vector.
+    ``notes``: the number of fields found to be lost.  ``tables``: the number of tables read.  ``shared``: the
+    number of vector elements that refer to the same table as an earlier element of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """
