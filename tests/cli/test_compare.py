@@ -77,7 +77,7 @@ def test_different_models(nets: list[str], tmp_path: Path) -> None:
 def test_the_first_different_layer_is_shown(nets: list[str], capsys: Output) -> None:
     assert compare_command([nets[0], nets[2], "--per-layer"]) == 1
     out = capsys.readouterr().out
-    assert "4 results of operators have the same name in both models, 2 of them differ" in out
+    assert "results of operators with the same name in both models: 4, of which 2 differ" in out
     assert "first difference: output %b on normal inputs" in out
     assert "%b = Add(%a, 1.5)" in out
     assert out.splitlines()[-1] == "different"
@@ -157,7 +157,7 @@ def test_many_records_are_named_in_part(count: int, nets: list[str], tmp_path: P
 def test_layers_are_compared_if_asked_and_if_outputs_can_be(
     nets: list[str], tmp_path: Path, capsys: Output
 ) -> None:
-    sentence = "results of operators have the same name in both models"
+    sentence = "results of operators with the same name in both models"
     assert compare_command([nets[0], nets[2]]) == 1
     assert sentence not in capsys.readouterr().out
     (tmp_path / "renamed.ck").write_text(TEXT.replace("%x", "%in"))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json  # noqa: F401  # so that Python has this module
+import json  # noqa: F401  # puts the module into ``sys.modules``
 import sys
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ def test_an_analysis_may_define_dataclasses_and_have_the_name_of_a_module(tmp_pa
     assert sys.modules["json"] is before
 
 
-def test_an_absent_bias_and_an_empty_tensor_are_none() -> None:
+def test_an_absent_bias_and_the_data_of_an_empty_tensor_are_none() -> None:
     given: dict[str, Any] = {}
 
     class Watch:

@@ -62,7 +62,7 @@ def test_the_ends_of_64_bits_do_not_wrap(dtype: type[np.integer]) -> None:
     assert worst(big, big + dtype(1)).absolute == 1
 
 
-def test_nan_and_infinities_equal_themselves_alone() -> None:
+def test_nan_and_infinities_equal_only_themselves() -> None:
     odd = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
     assert worst(odd, odd.copy()).equal
     for index, other in ((0, 1.0), (1, -np.inf), (1, np.nan), (2, 3.0), (3, np.nan), (3, np.inf)):

@@ -179,7 +179,7 @@ def test_parts_and_then_all_but_a_part_are_tried() -> None:
     assert found[6:8] == [[1, 2, 3, 4, 5, 6], [0, 3, 4, 5, 6]]
     assert found[8:11] == [[0], [3, 4], [5, 6]], "three parts remain"
     assert [0, 6] in found
-    every = kept_operators(set(range(7)))  # 2 parts; 4 parts, then all but each; 7 parts, then all but each
+    every = kept_operators(set(range(7)))  # 2, 4 and 7 parts; after 4 and 7, all but one of them
     assert all(len(kept) < 7 for kept in every)
     assert [len(kept) for kept in every[2:]] == [1, 2, 2, 2, 6, 5, 5, 5, *[1] * 7, *[6] * 7]
 

@@ -153,7 +153,7 @@ def test_a_graph_that_cannot_run_is_noted() -> None:
 
 
 def test_a_view_has_the_graphs_that_its_entry_calls() -> None:
-    """A view of all graphs would copy and run a graph once for each signature, perhaps a thousand times."""
+    """If each view had all graphs, a graph would run once for each signature, perhaps a thousand times."""
     loop = LOOP.replace("graph main", "graph looped")
     model = parse_model(ENTRIES + 'signature "third" @looped (x: %x) -> (z: %z)' + loop)
     views = entry_views(model)

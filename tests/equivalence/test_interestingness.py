@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's command as the test of a reduction."""
+"""A command of the user tests whether a reduced model still shows the fault."""
 
 from __future__ import annotations
 

@@ -62,6 +62,15 @@ def test_a_quantized_form_is_compared_as_real_numbers() -> None:
     assert differences == pytest.approx({"a": 0.01, "b": 0, "c": 100 - 127 * 0.05}, abs=1e-5)
 
 
+def test_different_scales_of_equal_integers_are_noted() -> None:
+    text = "graph g(%x: i8[2] quant(scale: 0.5)) -> %y {{ %y = Reshape(%x, [2]) : i8[2] quant(scale: {}) }}"
+    before, after = (circlekit.parse(text.format(scale)) for scale in (0.5, 0.25))
+    found = compare_models(Verifier(before), after)
+    assert found.equal
+    assert found.notes == ["%y: scales or zero points differ; only the integers are compared"]
+    assert compare_models(Verifier(before), before).notes == []
+
+
 def test_outputs_that_are_inputs_or_constants_are_compared_as_real_numbers() -> None:
     before = circlekit.parse("graph main(%x: f32[2]) -> %x, %c {\n%c = const f32[2] [1.0, 2.0]\n}")
     after = circlekit.parse(

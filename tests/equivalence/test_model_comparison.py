@@ -106,7 +106,7 @@ def test_missing_parts_of_the_interface() -> None:
     assert found == ["input 0 was %x, is missing", "input 1 was missing, is %y"]
 
 
-def test_an_output_is_weak_only_if_no_run_tells() -> None:
+def test_an_output_is_weak_only_if_it_is_weak_in_all_runs() -> None:
     graph = parse_model("graph main(%x: f32[1]) -> %y, %z { %y = Relu(%x) %z = Neg(%x) }").main
     zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
     assert weak_outputs(graph, [[zero, one], [zero, zero]]) == [

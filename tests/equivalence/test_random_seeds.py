@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators without a seed: a rewrite may rename their results; all other changes are found."""
+"""Random operators without a seed: a rewrite may rename their results; changed values are found."""
 
 from __future__ import annotations
 

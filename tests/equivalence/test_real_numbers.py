@@ -79,7 +79,7 @@ def test_inputs_that_do_not_correspond() -> None:
     plain, x = model("f32[2]"), np.zeros(2, np.float32)
     assert inputs_for(plain, model("f32[2]", "y"), [x]) is None
     assert inputs_for(plain, model("f32[1,2]"), [x]) is None
-    assert inputs_for(plain, model("f32[3]"), [x]) == [x]  # one type: the user's inputs are taken as they are
+    assert inputs_for(plain, model("f32[3]"), [x]) == [x]  # the types are equal: inputs stay as they are
     assert inputs_for(plain, model("i8[3] quant(scale: 0.5)"), [x]) is None
 
 

@@ -151,7 +151,7 @@ def test_with_default_resets_and_infers_again() -> None:
 def test_constants_and_sizes() -> None:
     model = parse_model(NET)
     assert [v.name for v in reduction_steps.constants(model.main)] == ["w", "r/shape", "y/rhs"]
-    # of [4,6], [6], [5,6], and of the list [2,10], which is [2]
+    # the shapes are [4,6], [6] and [5,6]; the constant [2,10] has the shape [2]
     assert reduction_steps.sizes(model) == [6, 5, 4, 2]
     ones = parse_model("graph main(%x: f32[1,3], %z: f32[?]) -> %y { %y = Mul(%x, [[[[2.0]]]]) }")
     assert reduction_steps.sizes(ones) == [3]

@@ -75,6 +75,8 @@ def test_quantized_data_uses_its_whole_range() -> None:
     assert np.unique(make_input(value, BOUNDARY)).tolist() == [-32768, 3, 32767]
     assert make_input(value, NORMAL).min() < -30000
     assert np.all(make_input(value, ZERO) == 3)
+    value = Value("x", DType.UINT64, (4000,), None, scale)
+    assert np.unique(make_input(value, BOUNDARY)).tolist() == [0, 3, 2**64 - 1]
 
 
 def test_other_integers_stay_small() -> None:
@@ -204,9 +206,10 @@ def test_complex_numbers_have_two_independent_parts() -> None:
 
 @pytest.mark.parametrize(
     ("zero_point", "dtype", "stored"),
-    [(300, DType.UINT8, 255), (-300, DType.INT8, -128), (300, DType.FLOAT32, 300)],
+    [(300, DType.UINT8, 255), (-300, DType.INT8, -128), (300, DType.FLOAT32, 0)],
 )
 def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
+    """A float input is not quantized, so its zero is 0."""
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
 

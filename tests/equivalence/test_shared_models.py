@@ -34,6 +34,6 @@ def test_optimized_models_compute_what_was_recorded(model_path: Path) -> None:
     check_results(model, model_path)
     report = circlekit.optimize(model, verify=True)
     assert report.verified
-    expected = "would run the original"  # a note about another runtime, which does not run the result
+    expected = "would run the original"  # such a note: another runtime runs the original, but not the result
     assert [note for note in report.notes if expected not in note] == []
     check_results(model, model_path)

@@ -12,6 +12,7 @@ import circlekit
 from circlekit import compare
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 
@@ -180,6 +181,21 @@ def test_the_pass_that_changes_something_is_named(damage: Callable[[Model], None
     verifier.check(model, "good")
     damage(model)
     with pytest.raises(EquivalenceError, match=sentence):
+        verifier.check(model, "bad")
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("form", ["(scale: 0.25)", "(scale: 0.5, zero_point: 1)"])
+def test_scales_and_zero_points_of_the_interface_must_stay(form: str, side: str) -> None:
+    before, after = (
+        parse_model(f"graph g(%x: i8[2] quant{f}) -> %y {{ %y = Reshape(%x, [2]) }}")
+        for f in ("(scale: 0.5)", form)
+    )
+    model, name = clone(before), {"inputs": "x", "outputs": "y"}[side]
+    getattr(model.main, side)[0].quantization = getattr(after.main, side)[0].quantization
+    verifier = Verifier(before)
+    verifier.check(clone(before), "good")
+    with pytest.raises(EquivalenceError, match=rf"^bad changed the interface: %{name} was of scale \[0\.5\]"):
         verifier.check(model, "bad")
 
 

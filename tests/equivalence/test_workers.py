@@ -67,7 +67,7 @@ def test_a_slow_caller_does_not_use_up_the_time_of_jobs() -> None:
 
 @pytest.mark.parametrize(
     ("code", "end"),
-    [(0, "exit code 0"), (1, "exit code 1"), (-1, "SIGHUP"), (-9, "SIGKILL")],
+    [(0, "exit code 0"), (1, "exit code 1"), (-1, "SIGHUP"), (-9, "SIGKILL"), (-40, "signal 40")],
 )
 def test_how_a_process_ended(code: int, end: str) -> None:
     assert str(Loss(1, (), code)) == f"ends the process ({end})"

@@ -112,7 +112,7 @@ def caught(job: Job, tell: Tell) -> Result:
 
 
 def test_the_pool_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.fuzz.pool.WALL_SECONDS", 4.0)  # also on a busy machine
+    monkeypatch.setattr("tools.fuzz.pool.WALL_SECONDS", 4.0)  # enough also on a busy machine
     jobs = [Job("blind", 0, n) for n in range(6)]
     results = {r.job.number: r.outcome.error for r in run_all(jobs, caught, 2)}
     assert results == {0: "", 1: "MemoryError", 2: "died", 3: "TimeLimitExceeded", 4: "hangs", 5: ""}

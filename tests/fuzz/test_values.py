@@ -54,7 +54,7 @@ def test_another_interface_is_a_fault_in_such_a_model_too() -> None:
 
 
 def test_random_operators_without_a_seed_get_one() -> None:
-    """The fuzzer gives each random operator a seed of its own, so it notices one in the place of another."""
+    """The fuzzer gives each random operator its own seed, so it notices when one replaces another."""
     before, after = parse_model(RANDOM_BRANCH), parse_model(INLINED)
     assert compare_values(before, after) == "equal"  # --verify gives all the same seed
     set_random_seeds(before)

@@ -257,7 +257,7 @@ def test_a_slice_across_rows_has_no_common_map() -> None:
 
 SHAPE = (1, 4, 6, 8)
 
-FORMS = {
+CHEAPEST = {
     "view": (IndexMap.identity(192), (4, 48), [Reshaped]),
     "nothing": (IndexMap.identity(192), SHAPE, []),
     "transpose of the axes": (IndexMap.transposed(SHAPE, (0, 3, 1, 2)), (1, 8, 4, 6), [Transposed]),
@@ -277,9 +277,9 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_cheapest_form(name: str) -> None:
-    index_map, result, kinds = FORMS[name]
+@pytest.mark.parametrize("name", CHEAPEST)
+def test_cheapest_plan(name: str) -> None:
+    index_map, result, kinds = CHEAPEST[name]
     plan = plans_for(index_map, SHAPE, result, 32)[0]
     assert [type(step) for step in plan] == kinds
 

@@ -50,7 +50,7 @@ def test_elements_of_few_bits_share_bytes(bits: int, size: int) -> None:
 
 
 def results_of_join(join: Join, arrays: list[Array]) -> Array:
-    """Run the join, then each step after it in the first of the step's forms; return the result."""
+    """Run the join, then the first of the alternative operators of each later step; return the result."""
     sources = tuple(Value(f"s{i}", i32, array.shape) for i, array in enumerate(arrays))
     op = join.op(sources)
     now = np.asarray(op.kernel(*arrays))
@@ -67,7 +67,7 @@ def results_of_join(join: Join, arrays: list[Array]) -> Array:
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("is_pack", [True, False])
 def test_every_join_of_a_map_computes_it(shape: tuple[int, ...], count: int, is_pack: bool) -> None:
-    """With numpy, join along each axis and transpose in each way.  The cheapest form comes first."""
+    """With numpy, join along each axis and transpose in each way.  The cheapest join comes first."""
     sources = tuple(Value(name, i32, shape) for name in "abc"[:count])
     arrays = list(positions((count, *shape)))
     for axis in range(len(shape) + is_pack):
@@ -111,7 +111,7 @@ def factorizations(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("size", [12, 16])
 def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
-    """A factor spans the strides ``low`` to ``high``; no axis in between has a stride at which to cut it."""
+    """A factor spans the strides ``low`` to ``high``.  No axis has a stride between them that cuts it."""
     shapes = factorizations(size)
     for shape, axes in product(shapes, repeat=2):
         for perm in permutations(range(len(shape))):

@@ -141,7 +141,7 @@ def test_a_join_of_unknown_rank_copies_each_operand_at_once(axis: int) -> None:
 
 
 def test_a_factor_of_unknown_and_known_dimensions_is_divided() -> None:
-    """Three elements for each index of the unknown dimension, four apart: its own stride is 12."""
+    """Three elements for each index of the unknown dimension, four apart: the dimension has stride 12."""
     factors = [Factor(3 * UNKNOWN_DIM, 4), Factor(UNKNOWN_DIM, 2), Factor(2, 1)]
     divided = [Factor(UNKNOWN_DIM, 12), Factor(3, 4), Factor(UNKNOWN_DIM, 2), Factor(2, 1)]
     assert list(_with_unknown_apart(factors)) == divided

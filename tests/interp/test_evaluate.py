@@ -75,7 +75,7 @@ def test_results_that_are_not_as_declared(declared: Value, message: str) -> None
 
 @pytest.mark.parametrize("shape", [None, (None,), ()])
 def test_unknown_dimensions_of_results_are_free(shape: tuple[int | None, ...] | None) -> None:
-    """A file writes [] for a result of unknown rank, too."""
+    """A file has [] both for a scalar and for a result of unknown rank."""
     assert evaluate(Twice(x_value(None), results=[Value("y", f32, shape)]), [X])[0].shape == (3,)
 
 
@@ -187,6 +187,7 @@ def test_a_custom_kernel_that_returns_lists_of_unequal_lengths() -> None:
     [
         ("TestHalf", 3, "custom operator TestHalf: expected a function as kernel, got 3"),
         (3, abs, "expected the name of a custom operator, got int"),
+        ("", abs, "expected the name of a custom operator, got ''"),
     ],
 )
 def test_what_cannot_be_registered(name: Any, kernel: Any, message: str) -> None:

@@ -284,6 +284,14 @@ def test_a_value_without_producer() -> None:
         run(model(graph), [X])
 
 
+def test_an_operator_without_its_weights_is_named() -> None:
+    text = "graph main(%x: f32[1,3], %w: f32[2,3]) -> %y { %y = FullyConnected(%x, %w, none) }"
+    broken = parse_model(text)
+    broken.main.ops[0].set_input(1, None)
+    with pytest.raises(ModelError, match=r"no operand weights, which is required\n.*op 0 FullyConnected"):
+        run(broken, [X[None], np.ones((2, 3), np.float32)])
+
+
 @pytest.mark.parametrize(
     ("index", "message"), [(0, "ADD has no result"), (1, "FULLY_CONNECTED: expected 0 results, got 1")]
 )

@@ -15,6 +15,7 @@ from circlekit.interp import run
 from circlekit.io.read.load import load
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
+from tests.conftest import SHARED
 from tests.ops.litert import assert_close
 
 TOLERANCE = {"tico": 1e-4}
@@ -26,7 +27,7 @@ PyTorch, which recorded the folder ``tico``, rounds differently from LiteRT's re
 LITERT_TOLERANCE = 1e-5
 """The allowed difference for all other models."""
 
-TRAPS = Path(__file__).parents[3] / "shared" / "peer" / "traps"
+TRAPS = SHARED / "peer" / "traps"
 """Tiny models on which passes of ONE were tried, with recorded inputs and outputs."""
 
 

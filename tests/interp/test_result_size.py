@@ -34,7 +34,7 @@ class Result(Op):
         (f32, (3, 5), 60),
         (DType.COMPLEX128, (2,), 32),
         (f32, (), 4),
-        (f32, (0, 5), 20),  # an empty axis counts as 1
+        (f32, (0, 5), 20),  # a dimension of 0 counts as 1
         (f32, (None, 5), None),
         (f32, None, None),
         (DType.INT4, (3,), 3),  # arrays of int8
@@ -79,7 +79,7 @@ def test_sizes_that_depend_on_operands() -> None:
 
 
 def test_operands_that_the_shape_rule_rejects_are_rejected() -> None:
-    """The kernel of FILL takes a value of shape [1], so FILL would exceed the limit without the check."""
+    """The kernel of FILL takes a value of shape [1]; the shape rule refuses it before the limit counts."""
     x = Value("x", f32, (3,))
     op = Slice(x, Value("b", i32, (1,)), Value("s", i32, (1,)))
     with limited(1), pytest.raises(ShapeError, match="a slice of size 7 at 7 exceeds a dimension of 3"):
@@ -117,6 +117,6 @@ def test_sizes_that_depend_on_shapes_are_inferred_when_shapes_change(monkeypatch
             memory.check([np.ones((13, 2), np.float32)])
 
 
-def test_an_empty_axis_from_operands_counts_as_1() -> None:
+def test_a_dimension_of_0_from_operands_counts_as_1() -> None:
     with limited(79), pytest.raises(LimitError, match=r"f32\[0,20\] of FILL would take 80 bytes"):
         ResultMemory(fill()).check([np.array([0, 20], np.int32), np.ones((), np.float32)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Independent readers of both formats, generated from the formats' schemas, as oracles for ours.
+"""Independent readers of both formats, generated from their schemas, as oracles for circlekit's reader.
 
 What a reader can read is found by looking at its classes; only ALIASES, DERIVED and HELPERS are listed by
 hand.  The numbers of enum values are the reader's own, except for names that the reader lacks.  The keys of

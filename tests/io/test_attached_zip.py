@@ -31,7 +31,7 @@ def found(data: bytes) -> bytes:
     return attached_archive(memoryview(data))
 
 
-@pytest.mark.parametrize("comment", [b"", b"c", b"c" * 0xFFFF])
+@pytest.mark.parametrize("comment", [b"", b"c", b"c" * 0xFFFF, b"PK\5\6, " * 9])
 @pytest.mark.parametrize("files", [1, 2])
 def test_offsets_count_from_the_start_of_the_archive(comment: bytes, files: int) -> None:
     alone = archive(b"", comment, files)

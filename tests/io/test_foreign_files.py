@@ -221,7 +221,7 @@ def test_an_empty_file(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_fields_of_every_size_are_passed_over(first: Message, size: int) -> None:
     """Two messages in a row are read as one message, with field 1 of ``first`` and field 3 of ``Value``."""
-    # the last 7 bytes are the message Value: tag, length 5, "found"; the content of field 1 ends before
+    # the last 7 bytes are the message Value: tag, length 5, "found"; field 1 ends right before them
     content = first.SerializeToString() + struct_pb2.Value(string_value="found").SerializeToString()
     fields = _fields(memoryview(content))
     assert {number: bytes(field) for number, field in fields.items() if not isinstance(field, int)} == {

@@ -80,7 +80,7 @@ def test_external_custom_options_end_with_the_file(size: int, fits: bool) -> Non
 
 
 def test_buffers_that_overlap_are_refused() -> None:
-    """Copies of them could be larger than the file."""
+    """Copies of overlapping buffers could be larger than the file.  Equal ranges are one buffer."""
     size = 200
     buffers = [{"offset": 2 + index, "size": size} for index in range(3)]
     with pytest.raises(FormatError, match="buffers: expected buffers that do not overlap"):
@@ -105,7 +105,7 @@ def test_tensors_without_elements_are_constants() -> None:
     tensors += [tensor("text", [0], type="STRING"), tensor("state", [0], is_variable=True)]
     tensors += [tensor("packed", [0, 3], type="INT4")]
     table = load_bytes(content(tensors)).main.table
-    # t3 has an unknown dimension; of t4, the other dimensions have a product of 2^58, the limit
+    # t3 has an unknown dimension; the nonzero dimensions of t4 have a product of 2^58, which is too much
     assert [v.name for v in table if v.data is not None] == ["t1", "t2", "t5", "packed"]
     assert constant_elements(table[-1]).shape == (0, 3)
 

@@ -23,7 +23,7 @@ from circlekit.ir.value import Quantization, Shape, Value
 F32 = np.float32
 
 ODD: Tree = {"shape": [7, 3], "shape_signature": [-1, 3]}
-"""A converter would have written 1 for the unknown dimension."""
+"""The unknown dimension is 7 in ``shape``, where converters write 1."""
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_operators_of_no_or_another_graph_are_refused() -> None:
     graph, other = net(), net()
     added = graph.append(Add(graph.inputs[0], graph.inputs[0]))
     graph.remove(added)
-    for op in (added, other.ops[0]):
+    for op in (added, other.ops[0], graph.inputs[0]):
         new = Add(graph.inputs[0], graph.inputs[0])
         for change in (
             lambda op, new: graph.remove(op),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -177,3 +178,15 @@ def test_every_error_has_an_exit_code_and_a_line(
 
     assert guarded("one-x", lambda: print("usage", file=sys.stderr), work) == code
     assert capsys.readouterr().err == line
+
+
+def test_a_closed_pipe_ends_the_driver_without_a_line() -> None:
+    code = "from circlekit.toolchain.driver import guarded\n"
+    code += "raise SystemExit(guarded('one-x', print, lambda: print('line', flush=True)))\n"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141

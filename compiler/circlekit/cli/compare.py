@@ -246,7 +246,7 @@ def _numbers(outcome: Outcome) -> tuple[str, ...]:
 def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str]:
     different = [outcome for outcome in layers if not outcome.equal]
     count = len(different)
-    yield f"{len(layers)} results of operators have the same name in both models, {count} of them differ"
+    yield f"results of operators with the same name in both models: {len(layers)}, of which {count} differ"
     if not different:
         return
     first, *_ = different

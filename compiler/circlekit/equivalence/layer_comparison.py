@@ -28,8 +28,8 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
 
     The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
     output of the graph has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers.  Of seeded inputs, only the first set, ``normal``, is then used:
-    the other sets exceed the range of most quantized inputs.
+    the outputs are compared as real numbers (see ``real_numbers``).  Of seeded inputs, only the first set,
+    ``normal``, is then used: the other sets exceed the range of most quantized inputs.
     Raise LimitError if the outputs do not fit into memory, or another CirclekitError if ``after`` cannot run.
     """
     result, is_real = Comparison(notes=[*verifier.notes]), False
@@ -38,10 +38,21 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
         place = "" if model is after else f"in the graph {model.main.name}: "
         result.interface += [place + sentence for sentence in comparison.interface]
         result.outputs += outputs or comparison.outputs
+        if comparison.outputs and not outputs:
+            result.notes += _notes_on_scales(each.original, model)
         is_real |= bool(outputs)
     if is_real:
-        result.notes.append("inputs or outputs have different types: values are compared as real numbers")
+        result.notes.append("inputs or outputs have different dtypes: values are compared as real numbers")
     return result
+
+
+def _notes_on_scales(before: Model, after: Model) -> list[str]:
+    """Return a sentence for each input or output of equal dtypes whose scale or zero point differs."""
+    new = {value.name: value for value in (*after.main.inputs, *after.main.outputs)}
+    old = {value.name: value for value in (*before.main.inputs, *before.main.outputs)}
+    pairs = [(value, new[name]) for name, value in old.items() if name in new]
+    differing = [a.name for a, b in pairs if a.dtype is b.dtype and not have_equal_types([a], [b])]
+    return [f"%{name}: scales or zero points differ; only the integers are compared" for name in differing]
 
 
 def _compare_real_numbers(verifier: Verifier, after: Model) -> list[Outcome]:

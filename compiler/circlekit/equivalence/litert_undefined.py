@@ -44,7 +44,7 @@ def _undefined(op: Op) -> str | None:
     if isinstance(op, BatchMatMul) and op.x.dtype is f32 and op.y.dtype is i8 and len(op.y.shape or ()) > 4:
         return "LiteRT's hybrid BATCH_MATMUL of rank 5 or more reads sums of rows that it has not computed"
     if op.code == "ATAN2" and op.inputs[0].shape != op.inputs[1].shape:  # type: ignore[union-attr]
-        return "expected operands of one shape: LiteRT does not broadcast, and reads beyond the end of one"
+        return "expected operands of one shape: LiteRT does not broadcast, and reads beyond an operand"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
@@ -81,7 +81,7 @@ def _undefined_slice(op: StridedSlice) -> str | None:
         unknown = "the rank, begin, end or strides are not known"
         return f"with offset, end holds sizes, which LiteRT does not check; here {unknown}"
     slices = op.axis_slices(begin, end, strides, len(shape))
-    has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # an ellipsis is an entry, but no axis
+    has_ellipsis = bool(op.ellipsis_mask & ((1 << count) - 1))  # an ellipsis is an entry, but not an axis
     if len(slices) > count - has_ellipsis:
         return "LiteRT reads a size for each axis: expected a size, got an axis without an entry in begin"
     for part, dim in zip((s for s in slices if s is not None), shape, strict=True):

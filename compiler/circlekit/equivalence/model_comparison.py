@@ -59,7 +59,10 @@ Interface = list[tuple[str, str]]
 
 
 def interface_of(model: Model) -> Interface:
-    """Return the inputs and outputs of the main graph and of the signatures as text."""
+    """Return the inputs and outputs of the main graph and of the signatures as text.
+
+    The text has name, dtype and shape, but neither scales nor zero points.
+    """
     parts = [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
     parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
     for signature in model.signatures:

@@ -26,7 +26,7 @@ def entry_views(model: Model) -> list[Model]:
     """Return a model for each graph, except the main graph, that a signature of ``model`` names.
 
     Such a model is a view: its main graph is the named graph, and its other graphs are those that this graph
-    calls, directly or not.  The graphs are no copies, so a view shows later changes of ``model``.
+    calls, directly or not.  The graphs are not copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []

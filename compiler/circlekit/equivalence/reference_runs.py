@@ -42,8 +42,8 @@ class Run:
     """The outputs of a model on one set of inputs.
 
     ``label``: the name of the input set or record.  ``kernels``: which integer results the run reproduces,
-    those of LiteRT's reference kernels or of its optimized kernels; a model that is compared with this run
-    must use the same kernels.
+    those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
+    those of this run must use the same kernels.
     """
 
     label: str
@@ -141,9 +141,9 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     unit in the last place.  ``limit``: the largest change to return, divided by the largest magnitude of the
     output.
 
-    A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude is then
-    no measure for its error.  For such outputs, ``model`` is run again with the float32 results of its
-    operators moved, too, and the limit is ``cancellation_limit``.
+    A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
+    does not tell the size of its error.  For such outputs, ``model`` is run again with the float32 results
+    of its operators moved, too, and the limit is ``cancellation_limit``.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

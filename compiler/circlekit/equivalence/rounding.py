@@ -22,7 +22,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 
 SAFETY_FACTOR = 4.0
-"""The tolerated difference is this many times the measured one, which is a sample and no upper bound."""
+"""The tolerated difference is this many times the measured one, which is a sample, not an upper bound."""
 
 MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""

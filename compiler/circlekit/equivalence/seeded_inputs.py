@@ -102,8 +102,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     if dtype_kind in "iu":
         low, high = _range(value, bound)
         if which.kind == "boundary":
-            edges = np.array([low, high, _stored_zero(value, bound)])
-            return _shuffled(edges, which, shape, seed).astype(value.dtype.numpy)
+            edges = np.array([low, high, _stored_zero(value, bound)], value.dtype.numpy)
+            return _shuffled(edges, which, shape, seed)
         return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
     if dtype_kind == "b":
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
@@ -147,14 +147,12 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
 
 
 def _stored_zero(value: Value, bound: int | None) -> int:
-    """Return the first zero point of ``value``, or 0; clip it to ``_range`` for an integer dtype."""
-    if value.quantization is None or value.quantization.zero_point.size == 0:
+    """Return the first zero point of an integer ``value``, clipped to ``_range``; 0 for any other value."""
+    form = value.quantization
+    if form is None or form.zero_point.size == 0 or not value.dtype.is_integer:
         return 0
-    zero_point = int(value.quantization.zero_point[0])
-    if not value.dtype.is_integer:
-        return zero_point
     low, high = _range(value, bound)
-    return min(max(zero_point, low), high)
+    return min(max(int(form.zero_point[0]), low), high)
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:

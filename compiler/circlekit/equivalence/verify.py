@@ -16,6 +16,7 @@ from circlekit.equivalence.model_comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.named_results import PairedRuns
+from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
 from circlekit.equivalence.reference_runs import Records, Run, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import seed_notes
@@ -23,7 +24,7 @@ from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.optimization_report import OutputDifference
 from circlekit.passes.engine.registry import find_pass
@@ -57,8 +58,16 @@ def _running_after(step: str) -> Iterator[None]:
         raise EquivalenceError(message, *error.where) from error
 
 
+def _form(value: Value) -> str:
+    """Return the scales and zero points of ``value`` as text."""
+    form = value.quantization
+    if form is None:
+        return "not quantized"
+    return f"of scale {form.scale.tolist()} and zero point {form.zero_point.tolist()}"
+
+
 class Verifier:
-    """Runs a reference model once, and compares other models with it.
+    """Runs a reference model, and compares other models with it.
 
     Arguments:
     ``records``: {label: inputs of the main graph}, each as arrays in graph order or by name.  By default,
@@ -176,9 +185,11 @@ class Verifier:
     def check(self, model: Model, step: str) -> None:
         """Raise EquivalenceError, naming ``step``, if ``model`` does not run or differs from the reference.
 
-        The interface and the outputs of all runs are compared, also the outputs of the graphs in ``others``.
+        The interface and the outputs of all runs are compared, also those of the graphs in ``others``.  The
+        scales and zero points of integer inputs and outputs must be equal.
         """
         self._check_interface(model, step)
+        self._check_scales(model, step)
         with _running_after(step):
             comparison = Comparison(outputs=self._compare_outputs(model))
         if not comparison.equal:
@@ -243,6 +254,14 @@ class Verifier:
         changed = interface_differences(self.interface, interface_of(model))
         if changed:
             raise EquivalenceError(f"{step} changed the interface: {'; '.join(changed)}")
+
+    def _check_scales(self, model: Model, step: str) -> None:
+        """Raise EquivalenceError if scales or zero points of integer inputs or outputs differ."""
+        sides = [[*main.inputs, *main.outputs] for main in (self.original.main, model.main)]
+        for a, b in zip(*sides, strict=True):
+            if not have_equal_types([a], [b]):
+                change = f"%{a.name} was {_form(a)}, is {_form(b)}"
+                raise EquivalenceError(f"{step} changed the interface: {change}")
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:
         """Return the outcomes of ``model`` on all sets of inputs; tolerate what rounding can change."""

@@ -41,7 +41,8 @@ class Loss(Generic[J]):
     def __str__(self) -> str:
         if self.code is None:
             return "exceeds the time limit"
-        end = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
+        names = {each.value: each.name for each in signal.Signals}  # not of every real-time signal
+        end = names.get(-self.code, f"signal {-self.code}") if self.code < 0 else f"exit code {self.code}"
         return f"ends the process ({end})"
 
 
@@ -66,7 +67,7 @@ class Workers(Generic[J, R]):
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of each job, in any order.
 
-        ``processes``: how many there are at most; a process is started when there is a job for it.
+        ``processes``: how many there are at most, 1 or more; a process is started when there is a job for it.
         A job must not be None.  Jobs, results and reports are pickled.  If the iteration ends early, all
         processes are killed.
         """

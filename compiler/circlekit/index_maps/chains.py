@@ -44,9 +44,9 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
     Each way replaces more operators than the way before.  For ``result = Reshape(Transpose(x))``, the first
     way starts at the result of the Transpose and replaces the Reshape; the second way starts at ``x``.
 
-    A join is passed if ``result`` reads only one of its operands, or if its operands are cut from one value.
-    In the second case, the operators that cut them are replaced, too.  Any other join ends the search: its
-    operands are the sources of the last way.
+    The search goes on through a join if ``result`` reads only one of its operands, or if its operands are cut
+    from one value.  In the second case, the operators that cut them are replaced, too.  Any other join ends
+    the search: its operands are the sources of the last way.
 
     The search also ends at an operator that ``known`` does not describe, or whose map cannot be composed.  If
     that operator is the producer of ``result``, nothing is yielded.

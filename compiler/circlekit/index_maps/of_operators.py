@@ -61,10 +61,11 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return how ``op`` moves data; None if ``op`` does more than that, or if one of these conditions fails.
+    """Return how ``op`` moves data; None if no index map is known for it, or if a condition fails:
 
     - The operator fits its shape rule.
-    - The operands that say how to move data, such as a permutation, are constant.
+    - The operands that say how to move data, such as a permutation, are constant.  Exceptions, because the
+      shapes of results say it: RESHAPE, EXPAND_DIMS, BROADCAST_TO, and the sizes of SPLIT_V.
     - ``has_dims`` holds for all sources and results: at most one dimension is unknown, and none is 0.
     - No source or result is a variable.
     - All sources and results have the same dtype and the same quantization, which is not per channel.

@@ -38,9 +38,11 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
 
     ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
     a list or tuple of results, with the dtypes and shapes that the model declares.  Raise ModelError if
-    ``name`` is not a string, or ``kernel`` is not a function.
+    ``name`` is empty or not a string, or ``kernel`` is not a function.
     """
     check_name("a custom operator", name)
+    if not name:  # every opaque operator without a custom code would get this kernel
+        raise ModelError("expected the name of a custom operator, got ''")
     if not callable(kernel):
         raise ModelError(f"custom operator {name}: expected a function as kernel, got {kernel!r}")
     _custom_kernels[name] = kernel

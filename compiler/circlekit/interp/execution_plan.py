@@ -10,7 +10,8 @@ from math import prod
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.fast import FastKernel, prepare
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resources.byte_sizes import format_exact_size
 from circlekit.ir.resources.resource_limits import need_memory
@@ -129,9 +130,10 @@ class ExecutionPlan:
     largest number of multiply-accumulates of one operator.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, model: Model | None = None) -> None:
+        """Plan ``graph``; raise ModelError, naming an operator and ``model``, if the operator is invalid."""
         self.epoch = graph.epoch
-        self.operators = [PlannedOp(op) for op in graph]
+        self.operators = [_planned(op, model) for op in graph]
         self.largest_macs = max((op.macs() for op in graph if op.results), default=0)
         self._constants: dict[Value, Array] = {}
         # a value is released after the last operator that uses or produces it; outputs of the graph are kept
@@ -169,6 +171,14 @@ class PlannedOp:
         self.memory = ResultMemory(op)
         self.work = work_of(op)
         self.released: list[Value] = []
+
+
+def _planned(op: Op, model: Model | None) -> PlannedOp:
+    """Return ``op`` as a part of a plan; an error names the place of ``op`` in ``model``."""
+    try:
+        return PlannedOp(op)
+    except CirclekitError as error:
+        raise error.note(place(op, model)) from None
 
 
 def work_of(op: Op) -> int:

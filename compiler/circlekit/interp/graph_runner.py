@@ -33,7 +33,7 @@ OnGraph = Callable[[Graph, Sequence[Array]], None]
 """A function called when a graph begins to run, with the graph and its inputs; it must not change them."""
 
 Environment = dict[Value, Array]
-"""The arrays of a running graph that are still needed: inputs and results, but no constants."""
+"""The arrays of a running graph that are still needed: inputs and results, but not constants."""
 
 
 class GraphRunner:
@@ -119,7 +119,7 @@ class GraphRunner:
         """Return the execution plan of ``graph``; make a new plan if the graph has changed."""
         plan = self._plans.get(graph)
         if plan is None or plan.epoch != graph.epoch:
-            plan = self._plans[graph] = ExecutionPlan(graph)
+            plan = self._plans[graph] = ExecutionPlan(graph, self.model)
         return plan
 
     def _run(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:

@@ -53,11 +53,12 @@ class Interpreter:
     """Runs one model any number of times, one run after the other.  Each thread needs its own interpreter.
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The operators of the
-    model may be changed between runs; after a change of the elements of a constant, make a new interpreter.
+    model may be changed between runs.  After a change of a value (elements of a constant, dtype, shape or
+    quantization), make a new interpreter.
 
     ``kernels``: the set of LiteRT's kernels whose integer results are reproduced, as a name or a member of
     ``Kernels``.  By default ``select_kernels`` chooses it.  The constructor raises ModelError if ``model`` is
-    no Model, and UnsupportedError if ``kernels`` names no kernel set.
+    not a Model, and UnsupportedError if ``kernels`` names no kernel set.
     """
 
     def __init__(self, model: Model, kernels: Kernels | str | None = None) -> None:
@@ -109,6 +110,8 @@ class Interpreter:
           operator rejects its operands, or a result does not have the type that the model declares;
         - UnsupportedError if an operator has no kernel;
         - LimitError if a limit of memory or of graph calls is exceeded, or memory runs out.
+
+        A registered custom kernel may raise other exceptions: see ``evaluate``.
         """
         functions = {"observe": observe, "on_value": on_value, "on_graph": on_graph, "before_op": before_op}
         for name, function in functions.items():

@@ -31,13 +31,17 @@ def attached_archive(data: memoryview) -> bytes:
 
     Offsets in the returned archive count from its own start.
     """
-    tail_start = max(0, len(data) - _END.size - MAX_COMMENT_BYTES)
-    end = tail_start + bytes(data[tail_start:]).rfind(b"PK\5\6")
-    if end < tail_start or end + _END.size > len(data):
+    tail = bytes(data[-_END.size - MAX_COMMENT_BYTES :])
+    at = len(tail) - _END.size + 4  # the signature may occur in the comment, which ends the file
+    while (at := tail.rfind(b"PK\5\6", 0, at)) >= 0:
+        if int.from_bytes(tail[at + _END.size - 2 : at + _END.size], "little") == len(tail) - at - _END.size:
+            break
+    else:
         return b""
-    _, _, _, _, count, size, offset, comment = _END.unpack_from(data, end)
+    end = len(data) - len(tail) + at
+    _, _, _, _, count, size, offset, _ = _END.unpack_from(data, end)
     position = directory = end - size  # the directory ends where the end record begins
-    if end + _END.size + comment != len(data) or directory < 0:
+    if directory < 0:
         return b""
     shift = directory - offset  # the position in the model file from which the offsets count
     places: dict[int, int] = {}  # the offset of each zipped file, by the position of the field that holds it

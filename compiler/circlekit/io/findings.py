@@ -22,7 +22,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "shape": (REFUSED, "a shape has at most 32 dimensions, each -1 (unknown), 0 or a positive number"),
     "data-size": (
         REFUSED,
-        "a constant, if not packed, sparse or compressed, has a static shape and all bytes that this takes",
+        "a constant, if not packed, sparse or compressed, has a static shape and all bytes of its elements",
     ),
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
@@ -66,7 +66,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "options": (WARNING, "the options of an operator are in the options table of its kind"),
     "code-fields": (WARNING, "the two fields of an operator code agree"),
     "enum": (WARNING, "every enum value in the file has a name in the schema"),
-    "lost": (WARNING, "loading loses nothing: fields are in the schema, and none is deprecated_tag"),
+    "lost": (WARNING, "loading loses nothing: the schema has all fields and types; none is deprecated_tag"),
     "text": (WARNING, "strings are UTF-8"),
     "shape-signature": (WARNING, "shape and shape signature agree in dimensions that both know"),
     "quantization-values": (WARNING, "scales are finite and above 0, zero points are numbers of the type"),

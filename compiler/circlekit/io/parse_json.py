@@ -8,7 +8,7 @@ from typing import Any
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of ``text``; raise ValueError if it is no JSON or nested too deeply."""
+    """Return the content of ``text``; raise ValueError if it is not JSON, or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -148,7 +148,7 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
-        """Raise ModelError for an operand that is no Value, and for an unknown or wrongly typed attribute.
+        """Raise ModelError for an operand that is not a Value, and for an unknown or wrongly typed attribute.
 
         Also convert attribute values that are arrays to tuples.
         """
@@ -302,7 +302,7 @@ class Graph:
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
-        """Make a graph without operators; raise ModelError if inputs or outputs are no lists of values."""
+        """Make a graph without operators; raise ModelError if inputs or outputs are not lists of values."""
         self.name = name
         self.epoch = 0
         self.table: list[Value] = []
@@ -390,6 +390,7 @@ class Graph:
         Raise ModelError if ``op`` is not an operator, is in a graph already, or ``anchor`` is not in this
         graph.
         """
+        self._expect(anchor)
         return self._link(op, anchor.previous, anchor)
 
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
@@ -398,7 +399,10 @@ class Graph:
         Give names to the results of ``op`` that have none, and return ``op``.  Raise the errors of
         ``insert_before``.
         """
-        return self._link(op, anchor, self._first if anchor is None else anchor.next)
+        if anchor is None:
+            return self._link(op, None, self._first)
+        self._expect(anchor)
+        return self._link(op, anchor, anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
         """Put ``op`` between its new neighbors ``before`` and ``after``; None at the ends of the list."""
@@ -406,9 +410,6 @@ class Graph:
             raise ModelError(f"graph {self.name}: expected an operator, got {op!r}")
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
-        for neighbor in (before, after):
-            if neighbor is not None:
-                self._expect(neighbor)
         op.graph, op.previous, op.next = self, before, after
         if before is None:
             self._first = op
@@ -427,9 +428,9 @@ class Graph:
         self._use_names((*op.inputs, *op.results))
         return op
 
-    def _expect(self, op: Op) -> None:
+    def _expect(self, op: object) -> None:
         """Raise ModelError if ``op`` is not in this graph."""
-        if op.graph is not self:
+        if not isinstance(op, Op) or op.graph is not self:
             raise ModelError(f"{op!r} is not in graph {self.name}")
 
     def remove(self, op: Op) -> None:
@@ -538,7 +539,7 @@ class Graph:
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
-    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are no list of values.
+    """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are not a list of values.
 
     ``side``: "inputs" or "outputs", for the message.
     """

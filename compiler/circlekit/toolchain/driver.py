@@ -7,6 +7,7 @@ The command onecc runs several drivers, its steps, in one process.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +32,8 @@ from circlekit.toolchain.option import (
 )
 from circlekit.toolchain.session import FAILED, Session
 
-USAGE_ERROR, INTERRUPTED = 2, 130
-"""Exit codes: 2 for wrong usage, as in argparse; 130 after Ctrl-C, as in shells."""
+USAGE_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+"""Exit codes: 2 for wrong usage, as in argparse; as in shells, 130 after Ctrl-C, 141 after a broken pipe."""
 
 STANDARD = (
     Option("version", "show program's version number and exit", "-v", Kind.SWITCH),
@@ -229,6 +230,9 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
         return code if isinstance(code, int) else FAILED
     except KeyboardInterrupt:
         return _print(f"{name}: interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the program that read the standard output has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the output at exit
+        return BROKEN_PIPE
     except Exception as error:  # a defect of circlekit also ends with one line and an exit code
         if "-V" in sys.argv or "--verbose" in sys.argv:
             traceback.print_exc()

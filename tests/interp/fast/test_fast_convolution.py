@@ -151,7 +151,7 @@ def test_depthwise_conv_2d_of_one_channel_cut_from_several() -> None:
 
 @pytest.mark.parametrize("index", range(8))
 def test_float_transpose_conv(index: int) -> None:
-    """Strides that divide the taps or not; results that end before or after the last element."""
+    """The stride divides the filter's size or not; the result ends before or after the last tap."""
     rng = generator("fast transposed", index)
     depth, units = int(rng.integers(1, 9)), int(rng.integers(1, 9))
     x, filter = normal(rng, 2, 5, 4, depth), normal(rng, units, *rng.integers(1, 6, 2), depth)

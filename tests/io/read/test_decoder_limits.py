@@ -107,10 +107,10 @@ def test_sizes_of_a_vtable_and_its_table(length: int, size: int, at: int, fits: 
     ("at", "count", "size", "error"),
     [
         (100, (SIZE - 104) // 4, 4, None),
-        (100, (SIZE - 104) // 4 + 1, 4, "end beyond the file"),
+        (100, (SIZE - 104) // 4 + 1, 4, "ends beyond the file"),
         (100, SIZE - 104, 1, None),
-        (100, SIZE - 103, 1, "end beyond the file"),
-        (100, -1, 8, "end beyond the file"),
+        (100, SIZE - 103, 1, "ends beyond the file"),
+        (100, -1, 8, "ends beyond the file"),
         (100, 1, 8, None),
         (104, 1, 8, None),
     ],

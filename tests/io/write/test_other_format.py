@@ -34,7 +34,7 @@ def test_real_models_in_the_other_format(model_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["constants", "custom", "shapes", "variants", "unknown_code", "graphs"])
 def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
-    """Its operators then have the codes and versions that loading the file gives, and it is saved alike."""
+    """The operators then have the codes and versions that ``load`` gives; saving gives the same bytes."""
     model = load_bytes(file_bytes(f"{name}.tflite"))
     assert bool(model.extra["origin"].unused_codes) == (name == "constants")
     data = to_bytes(model, "circle")

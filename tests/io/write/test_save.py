@@ -163,7 +163,7 @@ def test_opaque_operator_keeps_its_version_when_an_operand_changes() -> None:
     assert load_bytes(to_bytes(model)).main.ops[0].version == 5
 
 
-def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused() -> None:
+def test_a_signature_of_another_graph_and_metadata_that_are_not_bytes_are_refused() -> None:
     text = 'signature "s" @main (x: %x) -> (y: %y) graph main(%x: f32[2]) -> %y { %y = Neg(%x) }'
     model = parse_model(text)
     model.signatures[0].graph = parse_model(text).main
@@ -175,6 +175,12 @@ def test_a_signature_of_another_graph_and_metadata_that_are_no_bytes_are_refused
     model.metadata = [("note", "text")]  # type: ignore[list-item]  # no bytes
     with pytest.raises(ModelError, match="metadata 'note': expected bytes, got str"):
         to_bytes(model)
+
+
+def test_a_model_without_graphs_is_refused() -> None:
+    """``load`` would refuse its file."""
+    with pytest.raises(ModelError, match="expected a model with one graph or more, got none"):
+        to_bytes(Model([]), "circle")
 
 
 def test_attached_archive_stays_readable(tmp_path: Path) -> None:

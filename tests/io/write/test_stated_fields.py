@@ -68,7 +68,7 @@ def test_custom_options_may_be_absent_and_unknown_codes_are_numbers() -> None:
     "value", ["5", "1.5", '"x"', "true", "[]", "[5]", '["x"]', "{}", "{a: 5}", '{"": "x"}']
 )
 def test_any_value_of_any_field_is_saved_or_refused(text: str, value: str) -> None:
-    """The fields are those of the tables Operator, Tensor and SubGraph, and the keys that are no fields."""
+    """The fields: those of Operator, Tensor and SubGraph, and the keys of ``extra`` that are not fields."""
     name = {OP: "Operator", VALUE: "Tensor", GRAPH: "SubGraph"}[text]
     own = {"options", "no_options", "misfit", "stored_code", "stored_name", "stored_data", "unused"}
     for field in {*table(name, "circle").by_name, *own}:

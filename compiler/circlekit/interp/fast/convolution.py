@@ -63,7 +63,7 @@ class FastConvolution:
         self.bias: ChannelVector | None = None
         self.stage: FastOutputStage | None = None
         self.is_float = filter.dtype.kind == "f"
-        exact = filter  # for quantized integers: minus zero points, in a float dtype with exact sums
+        exact = filter  # of quantized integers: minus its zero points, in a float dtype whose sums are exact
         if self.is_float:
             require_float(op, np.empty(0, op.input.dtype.numpy), filter, bias)
             self.bias = None if bias is None else ChannelVector(bias)
@@ -132,7 +132,7 @@ class FastConvolution:
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
         if out.size == 0:
             return out
-        # one row of scratch memory: the patches, their sums, and the copy that the output stage makes of them
+        # one row of scratch memory: the patches, their sums, and a copy of the sums for the output stage
         row_bytes = columns * (patch_size + 2 * channels) * matrix.itemsize
         step = min(rows, max(1, CACHE_BLOCK_BYTES // row_bytes))
         for image, result in zip(input, out, strict=True):

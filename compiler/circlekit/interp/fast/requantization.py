@@ -54,7 +54,7 @@ class FastOutputStage:
         self.rounds_once = stage.arithmetic is Arithmetic.WIDE_FIXED_POINT
         if self.rounds_once:  # the factor has the mantissa rounded to 15 bits
             factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
-            # LiteRT shifts right by 15 - shift.  For 1 to 35, float64 is exact; other shifts are rare
+            # LiteRT shifts right by 15 - shift bits.  For 1 to 35 bits, float64 is exact; others are rare
             fits = (shift >= -20) & (shift <= 14) & (bound * factor < INT32_END)
             self.factor, self.last_factor = ChannelVector(factor), ChannelVector(np.ones(1))
             self.is_exact = bound < EXACT_WIDE_SUM and bool(np.all(fits))

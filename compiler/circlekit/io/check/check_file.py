@@ -24,7 +24,10 @@ from circlekit.ir.verifier import op_faults, recursive_calls
 
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Return all findings of a model file; [] for a valid file.  ``name``: the file's name, for messages."""
+    """Return the findings of a model file; [] for a valid file.
+
+    Of the fields that the schema lacks, at most MAX_WARNINGS are listed.  ``name``: the file's name.
+    """
     fmt = identify(data)
     if fmt is None:
         return [Finding("format", "the file", unidentified(data))]

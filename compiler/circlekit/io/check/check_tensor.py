@@ -66,7 +66,7 @@ def _numbers(vector: Any) -> list[int]:
 def _data_findings(
     dtype: DType, shape: list[int], count: int, data: Array, sparsity: Tree | None, path: str
 ) -> Iterator[Finding]:
-    """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks all others.
+    """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks others.
 
     A packed constant has a dtype that numpy lacks, such as int4: two elements in a byte.
     ``data``: the bytes in the file.  ``count``: the number of elements in ``shape``.
@@ -116,7 +116,7 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):
         many = f"none, one, or as many as scales ({len(scale)})"
-        message = f"expected as zero points {many}, got {len(zero_point)}"
+        message = f"zero points: expected {many}, got {len(zero_point)}"
         yield Finding("quantization", path, message)
     if (misfit := quantization.misfit(value.shape)) is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
@@ -125,7 +125,7 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     if minima != maxima or minima not in (0, 1, len(scale) or minima):  # without scales, any number
         many = f"none, one of each, or as many of each as scales ({len(scale)})"
         expected = (
-            f"expected as minima and maxima {many}" if len(scale) else "expected as many maxima as minima"
+            f"minima and maxima: expected {many}" if len(scale) else "expected as many maxima as minima"
         )
         message = f"{expected}, got {minima} and {maxima}"
         yield Finding("min-max", path, message)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from circlekit.errors import FormatWarning
+from circlekit.errors import FormatWarning, counted
 from circlekit.io.findings import InvalidFile
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 from circlekit.ir.tensor import Array
@@ -109,9 +109,8 @@ class Decoder:
     ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     ``bytes``: the file as an array.  ``path``: the path of the current field.
     ``references_left``, ``bytes_left``: how many more references and bytes may be followed and read.
-    ``notes``: the number of fields found to be lost; it is 0 only if none is.  ``tables``: the number of
-    tables read.  ``shared``: the number of vector elements that refer to the same table as an earlier element
-    of their vector.
+    ``notes``: the number of fields found to be lost.  ``tables``: the number of tables read.  ``shared``: the
+    number of vector elements that refer to the same table as an earlier element of their vector.
     ``layouts``: the layouts by name of the table and position of the vtable.
     ``strings``: the strings by position.
     """
@@ -319,7 +318,8 @@ class Decoder:
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
         if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
-            self.fail(f"{count} elements at byte {position} end beyond the file, or have 2 GiB or more")
+            vector = f"a vector of {counted(count, 'element')} at byte {position}"
+            self.fail(f"{vector} ends beyond the file, or has 2 GiB or more")
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:

@@ -48,7 +48,7 @@ class OpLoader:
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
         """Return the operator of the table ``tree``; fields that the IR does not represent become ``extra``.
 
-        ``extra`` also gets keys that are no fields of the schema: see ``io.origin``.  ``values``: the values
+        ``extra`` also gets keys that are not fields of the schema: see ``io.origin``.  ``values``: the values
         of the operator's graph.  Raise InvalidFile for an invalid index, for a result that has a producer
         already, and for custom options beyond the end of the file.
         """
@@ -167,7 +167,7 @@ class OpLoader:
         if isinstance(attributes, str):
             return attributes
         del tree[plan.union]
-        rest = {  # fields that are no attributes, and empty vectors: ``save`` omits an empty attribute
+        rest = {  # fields that are not attributes, and empty vectors: ``save`` omits an empty attribute
             name: value
             for name, value in options.items()
             if name and (name not in plan.declared or (hasattr(value, "__len__") and not len(value)))

@@ -121,7 +121,7 @@ class Encoder:
     ``vtables``: the positions of vtables by their bytes.
     ``layouts``: the layouts by name of the table and the ``mask`` of ``layout_of``.
     ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
-    Data that are no vector are external data, and the field gets their position in the file.
+    Data that are not a vector are external data, and the field gets their position in the file.
     ``shared``: (alignment, bytes) of vectors of numbers: the position of the latest vector that has them.
     ``repeated``: the bytes of vectors longer than SHORT_BYTES that were shared instead of written again.
     """

@@ -46,8 +46,8 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     The file is on the disk when this function returns, so a loss of power leaves the old or the new file.  In
     two cases, the system writes the file to the disk later: if there was no file at ``path``, or if the model
     was loaded from a different file, which still exists.
-    Raise UnsupportedError if the format is unknown or cannot express the model.  Raise ModelError if the
-    model is invalid, for example if the data of a constant do not have its dtype.  Raise FileError if the
+    Raise UnsupportedError if the format is unknown or cannot express the model.  Raise ModelError for
+    what no file can hold, for example a constant whose data do not have its dtype.  Raise FileError if the
     file cannot be written, or if the file that the model was loaded from has changed since.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
@@ -104,6 +104,8 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     changed after it was loaded.
     """
     check_format(fmt)
+    if not model.graphs:
+        raise ModelError("expected a model with one graph or more, got none")
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin.source is not None:
@@ -178,7 +180,7 @@ class Saver:
     def metadata_buffer(self, number: int, data: bytes) -> Key:
         """Return the key of a buffer with ``data`` for metadata entry ``number``, the old one if possible.
 
-        Raise ModelError if ``data`` are no bytes.
+        Raise ModelError if ``data`` are not bytes.
         """
         try:
             content = memoryview(data)

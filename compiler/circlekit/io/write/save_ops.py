@@ -27,7 +27,7 @@ OWN_KEYS: dict[str, tuple[type, ...]] = {
     "options": (dict,), "no_options": (bool, str), "far_options": (bool,), "stored_version": (int,),
     "stored_code": (int,), "absent": (list, tuple), "misfit": (str,),
 }  # fmt: skip
-"""The keys of Op.extra that are no fields of the schema's Operator, with their types; see ``io.origin``."""
+"""The keys of Op.extra that are not fields of the schema's Operator, with their types; see ``io.origin``."""
 
 
 class OpSaver:
@@ -80,7 +80,7 @@ class OpSaver:
         return tree
 
     def intermediates(self, op: Op) -> list[Value | None]:
-        """Return the ``intermediates`` in ``op.extra``; raise ModelError if they are no values."""
+        """Return the ``intermediates`` in ``op.extra``; raise ModelError if they are not values."""
         found = op.extra.get("intermediates", [])
         if not isinstance(found, list) or not all(isinstance(v, Value | None) for v in found):
             message = f"intermediates in extra: expected a list of values, got {found!r}"
