@@ -163,10 +163,10 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
     ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
-    Integers must be equal; a note says whether their scales or zero points differ.  Floats may differ by a
-    fraction of the largest magnitude in the output of ``a``.  For float32 the fraction is 1e-5 in most cases.
-    It grows up to 1e-4 if ``a`` amplifies rounding errors, and further where large terms of an output cancel.
-    If one model is float and the other is its quantized form, values are compared as real numbers.
+    Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
+    For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
+    and further where large terms of an output cancel.  If inputs or outputs have different dtypes, scales or
+    zero points, as in a float model and its quantized form, values are compared as real numbers.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and those of ``records_of`` if ``inputs`` is a path.
     """
