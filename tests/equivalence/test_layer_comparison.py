@@ -62,13 +62,17 @@ def test_a_quantized_form_is_compared_as_real_numbers() -> None:
     assert differences == pytest.approx({"a": 0.01, "b": 0, "c": 100 - 127 * 0.05}, abs=1e-5)
 
 
-def test_different_scales_of_equal_integers_are_noted() -> None:
-    text = "graph g(%x: i8[2] quant(scale: 0.5)) -> %y {{ %y = Reshape(%x, [2]) : i8[2] quant(scale: {}) }}"
-    before, after = (circlekit.parse(text.format(scale)) for scale in (0.5, 0.25))
-    found = compare_models(Verifier(before), after)
-    assert found.equal
-    assert found.notes == ["%y: scales or zero points differ; only the integers are compared"]
-    assert compare_models(Verifier(before), before).notes == []
+def test_integers_of_different_scales_are_compared_as_real_numbers() -> None:
+    text = "graph g(%x: i8[2] quant(scale: {0})) -> %y {{ %y = Reshape(%x, [2]) : i8[2] quant(scale: {1}) }}"
+    before, other_output, rescaled = (
+        circlekit.parse(text.format(*scales)) for scales in ((0.5, 0.5), (0.5, 0.25), (0.25, 0.25))
+    )
+    records = {"a": [np.array([-3, 8], np.int8)]}  # -1.5 and 4
+    comparisons = [compare_models(Verifier(before, records), m) for m in (before, other_output, rescaled)]
+    assert [len(comparison.notes) for comparison in comparisons] == [0, 1, 1]
+    assert [comparison.outputs[0].equal for comparison in comparisons] == [True, False, True]
+    assert comparisons[1].outputs[0].worst is not None
+    assert comparisons[1].outputs[0].worst.absolute == 2.0
 
 
 def test_outputs_that_are_inputs_or_constants_are_compared_as_real_numbers() -> None:

@@ -14,7 +14,6 @@ from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import excused, with_moved_constants
 from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels
-from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.value import Array, Value
@@ -27,9 +26,9 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
     """Compare ``after`` with the reference model of ``verifier``: the main graphs, then ``verifier.others``.
 
     The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
-    output of the graph has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers (see ``real_numbers``).  Of seeded inputs, only the first set,
-    ``normal``, is then used: the other sets exceed the range of most quantized inputs.
+    output of the graph has another dtype, scale or zero point in the second model, as in a float model and
+    its quantized form, the outputs are compared as real numbers (see ``real_numbers``).  Of seeded inputs,
+    only the first set, ``normal``, is then used: the other sets exceed the range of most quantized inputs.
     Raise LimitError if the outputs do not fit into memory, or another CirclekitError if ``after`` cannot run.
     """
     result, is_real = Comparison(notes=[*verifier.notes]), False
@@ -38,35 +37,26 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
         place = "" if model is after else f"in the graph {model.main.name}: "
         result.interface += [place + sentence for sentence in comparison.interface]
         result.outputs += outputs or comparison.outputs
-        if comparison.outputs and not outputs:
-            result.notes += _notes_on_scales(each.original, model)
         is_real |= bool(outputs)
     if is_real:
-        result.notes.append("inputs or outputs have different dtypes: values are compared as real numbers")
+        differing = "inputs or outputs have different dtypes or scales"
+        result.notes.append(f"{differing}: values are compared as real numbers")
     return result
 
 
-def _notes_on_scales(before: Model, after: Model) -> list[str]:
-    """Return a sentence for each input or output of equal dtypes whose scale or zero point differs."""
-    new = {value.name: value for value in (*after.main.inputs, *after.main.outputs)}
-    old = {value.name: value for value in (*before.main.inputs, *before.main.outputs)}
-    pairs = [(value, new[name]) for name, value in old.items() if name in new]
-    differing = [a.name for a, b in pairs if a.dtype is b.dtype and not have_equal_types([a], [b])]
-    return [f"%{name}: scales or zero points differ; only the integers are compared" for name in differing]
-
-
 def _compare_real_numbers(verifier: Verifier, after: Model) -> list[Outcome]:
-    """Compare the outputs of the main graphs as real numbers; [] if no input or output differs in dtype."""
-    old, new = _dtypes(verifier.original), _dtypes(after)
-    if all(new[name] is dtype for name, dtype in old.items() if name in new):
+    """Compare outputs as real numbers; [] if the inputs and outputs of the main graphs have equal types."""
+    old, new = _interface(verifier.original), _interface(after)
+    names = old.keys() & new.keys()
+    if have_equal_types([old[name] for name in names], [new[name] for name in names]):
         return []
     runs = verifier.runs[:1] if verifier.records is None else verifier.runs
     return [outcome for run in runs for outcome in _compare_outputs(verifier, after, run)]
 
 
-def _dtypes(model: Model) -> dict[str, DType]:
-    """Return the dtypes of inputs and outputs by their names."""
-    return {value.name: value.dtype for value in (*model.main.inputs, *model.main.outputs)}
+def _interface(model: Model) -> dict[str, Value]:
+    """Return the inputs and outputs of the main graph by their names."""
+    return {value.name: value for value in (*model.main.inputs, *model.main.outputs)}
 
 
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
