@@ -171,8 +171,8 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
     For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
     and further where large terms of an output cancel.
-    If an input or output has another dtype, scale or zero point in ``b``, as in a float model and its quantized
-    form, values are compared as real numbers; of the seeded inputs, only the normal ones are then used.
+    If an input or output has another dtype, scale or zero point in ``b``, as in a float model and its
+    quantized form, values are compared as real numbers; of the seeded inputs, only the normal ones are used.
     Without ``inputs``, other graphs that signatures name are compared, too.
     ``bool`` of the result is True if the models are equal; ``str`` of the result lists what was compared.
     Raise the errors of ``run``, and those of ``records_of`` if ``inputs`` is a path.
