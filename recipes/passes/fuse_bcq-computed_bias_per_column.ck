@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected computed weights of rank 2, and no bias, because BCQ_FULLY_CONNECTED adds a bias to rows, not to columns
+# Refused: %y: expected computed weights of rank 2, and no bias, because BCQ_FULLY_CONNECTED adds a bias to rows
 
 graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, %w/rows, %w/bits, %w {
   %mark = const i32[5] [-1999999973, 1, 1, 7, 1999999973]
@@ -16,5 +16,5 @@ graph main(%x: f32[3,4]) -> %mark, %y, %w/do_w_x, %w/alpha, %w/code, %w/number, 
 rules {
   passes(fuse_bcq)
   unchanged()
-  refused("expected computed weights of rank 2, and no bias, because BCQ_FULLY_CONNECTED adds a bias to rows, not to columns")
+  refused("expected computed weights of rank 2, and no bias, because BCQ_FULLY_CONNECTED adds a bias to rows")
 }
