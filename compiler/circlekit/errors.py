@@ -121,6 +121,11 @@ def counted(count: int | None, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def shown(name: str) -> str:
+    """Return ``name`` as messages show it: an empty name as ``''``, so that the reader sees it."""
+    return name or "''"
+
+
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 

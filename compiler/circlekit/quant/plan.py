@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import FormatError, did_you_mean
+from circlekit.errors import FormatError, did_you_mean, shown
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
@@ -23,6 +23,7 @@ from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
 from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.quant.json_fields import flag_field, integer_field, list_field, object_field, text_field
 from circlekit.quant.readable_json import readable_json
 from circlekit.quant.scheme import NO_SCHEME
 
@@ -273,13 +274,11 @@ def _one_or_list(numbers: Sequence[Any]) -> Any:
 
 def _decoded(tree: Mapping[str, Any]) -> Plan:
     """Return the plan in a JSON object; raise the errors that ``from_json`` converts."""
-    _object(tree, "a plan")
-    inputs, outputs = (_dtype(_text(tree[s])) if tree.get(s) else None for s in ("inputs", "outputs"))
-    if not isinstance(tree["graphs"], list):
-        raise ValueError("expected a list of objects as graphs")
-    graphs = [_decoded_graph(_object(graph, "a graph")) for graph in tree["graphs"]]
-    preparation = _decoded_preparation(_object(tree.get("preparation", {}), "preparation"))
-    return Plan(_text(tree["scheme"]), graphs, inputs, outputs, preparation)
+    object_field(tree, "a plan")
+    inputs, outputs = (_dtype(text_field(tree[s], s)) if tree.get(s) else None for s in ("inputs", "outputs"))
+    graphs = [_decoded_graph(object_field(g, "a graph")) for g in list_field(tree["graphs"], "graphs")]
+    preparation = _decoded_preparation(object_field(tree.get("preparation", {}), "preparation"))
+    return Plan(text_field(tree["scheme"], "scheme"), graphs, inputs, outputs, preparation)
 
 
 def _decoded_preparation(tree: Mapping[str, Any]) -> Preparation:
@@ -290,58 +289,33 @@ def _decoded_preparation(tree: Mapping[str, Any]) -> Preparation:
             raise ValueError(f"preparation has no field {name}{did_you_mean(name, known)}")
     preparation = Preparation(**tree)
     passes, techniques = preparation.passes, preparation.techniques
-    for text in (preparation.target, *(passes if isinstance(passes, list) else [passes])):
-        _text(text)
-    _flag(tree, "is_calibrated")
-    if not isinstance(techniques, list) or not all(isinstance(record, dict) for record in techniques):
-        raise ValueError(f"expected a list of objects as techniques, got {techniques!r}")
+    text_field(preparation.target, "target")
+    for name in passes if isinstance(passes, list) else [passes]:
+        text_field(name, "the name of a pass")
+    flag_field(preparation.is_calibrated, "is_calibrated")
+    for record in list_field(techniques, "techniques"):
+        object_field(record, "a technique")
     return preparation
-
-
-def _object(content: Any, name: str) -> Mapping[str, Any]:
-    """Return ``content``; raise ValueError if it is not a JSON object.  ``name``: for the message."""
-    if not isinstance(content, dict):
-        raise ValueError(f"expected an object as {name}, got {content!r:.40}")
-    return content
-
-
-def _text(content: Any) -> str:
-    """Return ``content``, a part of a JSON document; raise ValueError if it is not a text."""
-    if not isinstance(content, str):
-        raise ValueError(f"expected a text, got {content!r}")
-    return content
-
-
-def _flag(tree: Mapping[str, Any], name: str) -> bool:
-    """Return the field ``name`` of a JSON object, by default False; raise ValueError if it is not a bool."""
-    content = tree.get(name, False)
-    if not isinstance(content, bool):
-        raise ValueError(f"expected true or false as {name}, got {content!r}")
-    return content
-
-
-def _integer(content: Any, name: str) -> int:
-    """Return ``content``, the field ``name`` of a JSON object; raise ValueError if it is not an integer."""
-    if type(content) is not int:
-        raise ValueError(f"expected an integer as {name}, got {content!r}")
-    return content
 
 
 def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
     """Return the plan of one graph in a JSON object."""
     plan = GraphPlan()
-    for name, fields in _object(graph["tensors"], "tensors").items():
+    for name, fields in object_field(graph["tensors"], "tensors").items():
         plan.tensors[name] = _decoded_form(fields, f"%{name}")
-    for name, op in _object(graph["operators"], "operators").items():
-        operands = _object(_object(op, f"operator %{name}").get("operands", {}), f"operands of %{name}")
+    for name, op in object_field(graph["operators"], "operators").items():
+        operands = object_field(
+            object_field(op, f"operator %{name}").get("operands", {}), f"operands of %{name}"
+        )
         if wrong := [i for i in operands if not i.isdecimal()]:
             raise ValueError(f"expected the index of an operand of %{name}, got {wrong[0]!r}")
         forms = {int(i): _decoded_form(form, f"operand {i} of %{name}") for i, form in operands.items()}
-        named = _object(op.get("inner", {}), f"inner tensors of %{name}").items()
+        named = object_field(op.get("inner", {}), f"inner tensors of %{name}").items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
-        code, scheme, reason = map(_text, (op["code"], op["scheme"], op.get("reason", "")))
+        fields = {"code": op["code"], "scheme": op["scheme"], "reason": op.get("reason", "")}
+        code, scheme, reason = (text_field(content, field) for field, content in fields.items())
         plan.operators[name] = OperatorPlan(code, scheme, reason, forms, inner)
-    for name, constant in _object(graph.get("constants", {}), "constants").items():
+    for name, constant in object_field(graph.get("constants", {}), "constants").items():
         plan.constants[name] = _array(constant, name)
     return plan
 
@@ -353,7 +327,7 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
     numbers are not as many as ``shape`` says.
     """
     try:
-        dtype, data, shape = (_object(tree, "a constant")[key] for key in ("dtype", "data", "shape"))
+        dtype, data, shape = (object_field(tree, "a constant")[key] for key in ("dtype", "data", "shape"))
         if dtype not in NUMBER_DTYPES:
             raise ValueError(f"expected a dtype of signed integers or floats, got {dtype!r}")
         is_integer = np.dtype(dtype).kind == "i"
@@ -363,7 +337,7 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
         low, high = (end.item() if isinstance(end, np.generic) else end for end in (limits.min, limits.max))
         if not all(low <= number <= high for number in data):  # False for NaN
             raise ValueError(f"expected numbers from {low:.8g} to {high:.8g} as data for {dtype}")
-        if not isinstance(shape, list) or any(_integer(d, "a dimension of shape") < 0 for d in shape):
+        if not isinstance(shape, list) or any(integer_field(d, "a dimension of shape") < 0 for d in shape):
             raise ValueError(f"expected a list of dimensions of at least 0 as shape, got {shape!r}")
         return np.array(data, dtype).reshape(shape)
     except (ValueError, OverflowError) as error:
@@ -374,7 +348,7 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
     """Return the form in a JSON object; raise FormatError, beginning with ``where``, for a wrong object."""
     try:
         scale, zero_points = (
-            np.atleast_1d(_object(tree, "a form").get("scale", [])),
+            np.atleast_1d(object_field(tree, "a form").get("scale", [])),
             tree.get("zero_point", []),
         )
         zero_points = zero_points if isinstance(zero_points, list) else [zero_points]
@@ -383,14 +357,14 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
             scales = tuple(scale.astype(np.float32).tolist())
         return TensorForm(
-            _dtype(_text(tree["dtype"])),
+            _dtype(text_field(tree["dtype"], "dtype")),
             scales,
-            tuple(_integer(zero_point, "zero_point") for zero_point in zero_points),
-            _integer(tree.get("axis", 0), "axis"),
-            _integer(tree.get("block", 0), "block"),
-            _flag(tree, "narrow"),
-            _text(tree.get("reason", "")),
-            _flag(tree, "rounds"),
+            tuple(integer_field(zero_point, "zero_point") for zero_point in zero_points),
+            integer_field(tree.get("axis", 0), "axis"),
+            integer_field(tree.get("block", 0), "block"),
+            flag_field(tree.get("narrow", False), "narrow"),
+            text_field(tree.get("reason", ""), "reason"),
+            flag_field(tree.get("rounds", False), "rounds"),
         )
     except KeyError as error:
         raise FormatError(f"{where} has no {error}") from None
@@ -401,5 +375,5 @@ def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
 def _dtype(name: str) -> DType:
     """Return the dtype with the short name ``name``, such as ``i8``; raise ValueError for other names."""
     if name not in BY_SHORT:
-        raise ValueError(f"no dtype is named {name or repr(name)}{did_you_mean(name, BY_SHORT)}")
+        raise ValueError(f"no dtype is named {shown(name)}{did_you_mean(name, BY_SHORT)}")
     return BY_SHORT[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from circlekit.errors import UnsupportedError, check_name, did_you_mean
+from circlekit.errors import UnsupportedError, check_name, did_you_mean, shown
 from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 
 NO_SCHEME = "float"
@@ -119,6 +119,6 @@ def find_scheme(name: str) -> Scheme | None:
         return None
     if name not in SCHEMES:
         known = ", ".join([*SCHEMES, NO_SCHEME])
-        shown = name or repr(name)
-        raise UnsupportedError(f"no scheme is named {shown}{did_you_mean(name, SCHEMES)}; there are {known}")
+        near = did_you_mean(name, SCHEMES)
+        raise UnsupportedError(f"no scheme is named {shown(name)}{near}; there are {known}")
     return SCHEMES[name]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.errors import UnsupportedError, did_you_mean, shown
 from circlekit.ir.op import Op
 from circlekit.targets.scratch_memory import litert_scratch, no_scratch, one_scratch
 from circlekit.targets.target import DEFAULT_TARGETS
@@ -111,7 +111,7 @@ def find_planner(target: str) -> Planner:
     """
     if target not in PLANNERS:
         raise UnsupportedError(
-            f"no target is named {target or repr(target)}{did_you_mean(target, PLANNERS)}; "
+            f"no target is named {shown(target)}{did_you_mean(target, PLANNERS)}; "
             f"there are {', '.join(PLANNERS)}"
         )
     return PLANNERS[target]

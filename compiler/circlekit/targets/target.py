@@ -34,7 +34,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circlekit.errors import UnsupportedError, check_name, did_you_mean
+from circlekit.errors import UnsupportedError, check_name, did_you_mean, shown
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
@@ -166,8 +166,7 @@ def find_target(name: str) -> Target:
     if name not in known:
         meant = DEFAULT_TARGETS.get(name, name)  # for a format, suggest its default target
         raise UnsupportedError(
-            f"no target is named {name or repr(name)}{did_you_mean(meant, known)}; "
-            f"there are {', '.join(known)}"
+            f"no target is named {shown(name)}{did_you_mean(meant, known)}; there are {', '.join(known)}"
         )
     return _read_target(name)
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import CirclekitError, ModelError, check_name, did_you_mean
+from circlekit.errors import CirclekitError, ModelError, check_name, did_you_mean, shown
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
@@ -214,7 +214,7 @@ def find_ops(model: Model, which: str, removed: Collection[str]) -> list[Op]:
     if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:
         known = sorted(set[str]().union(*map(names_of_op, model.ops())))
         similar = did_you_mean(which, known, 3) or suggest_operator(which, REGISTRY)
-        raise ModelError(f"the model has no operator or result {which or repr(which)}{similar}")
+        raise ModelError(f"the model has no operator or result {shown(which)}{similar}")
     return found
 
 

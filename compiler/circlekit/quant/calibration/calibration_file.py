@@ -31,6 +31,7 @@ from circlekit.ir.text.literal_printing import shortest_float32
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import INDEX_LIMIT, Histogram
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
+from circlekit.quant.json_fields import flag_field, integer_field, list_field, object_field, text_field
 from circlekit.quant.readable_json import readable_json
 
 FilePath = str | os.PathLike[str]
@@ -101,10 +102,9 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
         if document[DOCUMENT] != VERSION:
             raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
         found = {key: _fact(document.get(key, default), default, key) for key, default in facts.items()}
-        if not isinstance(document["graphs"], list):
-            raise ValueError("expected a list of objects as graphs")
+        graphs = list_field(document["graphs"], "graphs")
         with np.errstate(all="ignore"):  # a number too large for float32 becomes infinite, and is refused
-            return found, [_graph(_object(graph, "a graph"), arrays) for graph in document["graphs"]]
+            return found, [_graph(object_field(graph, "a graph"), arrays) for graph in graphs]
     except KeyError as error:
         raise FormatError(f"{name} is not a calibration: it has no field {error}") from None
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -170,27 +170,9 @@ def _listed(numbers: Array) -> list[Any]:
 
 def _fact(content: Any, default: Any, name: str) -> Any:
     """Return ``content``, the field ``name``; raise ValueError unless it has the type of ``default``."""
-    if isinstance(default, int) and not isinstance(default, bool):
-        return _integer(content, name)
-    if type(content) is not type(default):
-        expected = "true or false" if isinstance(default, bool) else "a text"
-        raise ValueError(f"expected {expected} as {name}, got {content!r}")
-    return content
-
-
-def _integer(content: Any, name: str, lowest: int = 0) -> int:
-    """Return ``content``, the field ``name``; raise ValueError unless it is an integer in its limits."""
-    if type(content) is not int or not lowest <= content < 2**63:
-        first = "-(2**63)" if lowest else "0"
-        raise ValueError(f"expected an integer from {first} to 2**63 - 1 as {name}, got {content!r}")
-    return content
-
-
-def _object(content: Any, name: str) -> Mapping[str, Any]:
-    """Return ``content``; raise ValueError unless it is a JSON object.  ``name``: for the message."""
-    if not isinstance(content, dict):
-        raise ValueError(f"expected an object as {name}, got {content!r:.40}")
-    return content
+    if isinstance(default, bool):
+        return flag_field(content, name)
+    return integer_field(content, name, 0) if isinstance(default, int) else text_field(content, name)
 
 
 def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> GraphStatistics:
@@ -205,7 +187,7 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
     Raise ValueError, with ``name`` in the message, if a field is missing or wrong.
     """
     try:
-        low, high = _object(fields, "statistics")["min"], fields["max"]
+        low, high = object_field(fields, "statistics")["min"], fields["max"]
         if (low is None) != (high is None):
             raise ValueError(f"expected both min and max, or neither, got {low} and {high}")
         if low is not None:
@@ -218,15 +200,15 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
         statistics = TensorStatistics(
             low,
             high,
-            _integer(fields.get("count", 0), "count"),
-            _integer(fields.get("ignored", 0), "ignored"),
+            integer_field(fields.get("count", 0), "count", 0),
+            integer_field(fields.get("ignored", 0), "ignored", 0),
             minima.tolist(),
             maxima.tolist(),
         )
         if "channels" in fields:
-            statistics.channels = _channels(_object(fields["channels"], "channels"), arrays)
+            statistics.channels = _channels(object_field(fields["channels"], "channels"), arrays)
         if "histogram" in fields:
-            statistics.histogram = _histogram(_object(fields["histogram"], "histogram"), arrays)
+            statistics.histogram = _histogram(object_field(fields["histogram"], "histogram"), arrays)
     except KeyError as error:
         raise ValueError(f"tensor {name} has no field {error}") from None
     except (ValueError, TypeError, OverflowError) as error:
@@ -243,7 +225,7 @@ def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Channel
     if len({array.size for array in numbers.values()}) != 1:
         sizes = ", ".join(f"{key} {array.size}" for key, array in numbers.items())
         raise ValueError(f"expected lists of the same length for the channels, got {sizes}")
-    axis, count = (_integer(fields[name], name) for name in ("axis", "count"))
+    axis, count = (integer_field(fields[name], name, 0) for name in ("axis", "count"))
     return ChannelStatistics(axis, count, **numbers)
 
 
@@ -251,7 +233,7 @@ def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histog
     """Return the histogram that ``fields`` describes; raise ValueError for wrong bins or counts."""
     width = re.fullmatch(r"2\*\*(-?\d{1,3})", str(fields["bin_width"]))
     counts = _array(fields["counts"], np.int64, arrays)
-    first = _integer(fields["first_bin"], "first_bin", -(2**63))
+    first = integer_field(fields["first_bin"], "first_bin")
     if width is None or abs(first) >= INDEX_LIMIT:
         raise ValueError(
             f"expected a bin_width such as 2**-5 and a first_bin of magnitude below {INDEX_LIMIT}, "

@@ -21,7 +21,7 @@ from tokenize import TokenError
 
 import numpy as np
 
-from circlekit.errors import ModelError, counted, did_you_mean
+from circlekit.errors import ModelError, counted, did_you_mean, shown
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resources.resource_limits import count_memory, need_memory
@@ -74,7 +74,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     """
     if tag not in FILLERS:
         near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
-        raise ModelError(f"no filler is named {tag or repr(tag)}{near}")
+        raise ModelError(f"no filler is named {shown(tag)}{near}")
     if tag == "base64":
         try:
             return base64.b64decode("".join(args), validate=True)
@@ -272,8 +272,8 @@ def _listing(array: Array) -> Tree | None:
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
         return None
-    shown = array[:1] if is_constant else array
-    texts = elements(shown.astype(np.uint8) if array.dtype.kind == "b" else shown)  # ONE reads numbers only
+    listed = array[:1] if is_constant else array
+    texts = elements(listed.astype(np.uint8) if array.dtype.kind == "b" else listed)  # ONE reads numbers only
     return None if texts is None else {"tag": "constant" if is_constant else "explicit", "arg": texts}
 
 

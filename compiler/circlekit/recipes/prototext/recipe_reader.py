@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError, counted, did_you_mean
+from circlekit.errors import LimitError, ModelError, counted, did_you_mean, shown
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.io.write.flatbuffer_encoder import StatedDefault
@@ -191,7 +191,7 @@ class _RecipeReader:
             return "CUSTOM", custom, version
         if type_ not in self.types:
             near = suggest_operator(type_, [*self.types, "Custom"])
-            self.fail(f"no operator is named {type_ or repr(type_)}{near}", operation, "type")
+            self.fail(f"no operator is named {shown(type_)}{near}", operation, "type")
         return self.types[type_], custom, version
 
     # -- graphs --------------------------------------------------------------------------------
@@ -207,8 +207,7 @@ class _RecipeReader:
             if "name" not in operand or "type" not in operand:
                 self.fail("expected a name and a type in the operand", operand)
             if operand["name"] in indices:
-                shown = operand["name"] or "''"
-                self.fail(f"{shown} is the name of an earlier operand", operand, "name")
+                self.fail(f"{shown(operand['name'])} is the name of an earlier operand", operand, "name")
             indices[operand["name"]] = len(indices)
             tensors.append(self.tensor(operand, name, empty))
         self.indices.append(indices)

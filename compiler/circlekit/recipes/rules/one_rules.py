@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from circlekit.errors import counted, did_you_mean
+from circlekit.errors import counted, did_you_mean, shown
 from circlekit.io.findings import ERROR
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.recipes.rules.rule import Rule, Subject
@@ -149,8 +149,7 @@ def _rule(source: _ShellText) -> Rule:
         arguments.append(source.word("')'").text)
     if function.text not in FUNCTIONS:
         near = did_you_mean(function.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
-        shown = function.text or "''"
-        source.fail(f"no function is named {shown}{near}".replace("\n", "\\n"), function)
+        source.fail(f"no function is named {shown(function.text)}{near}".replace("\n", "\\n"), function)
     count, value_of = FUNCTIONS[function.text]
     if len(arguments) != count:
         source.fail(f"{function.text}: expected {counted(count, 'argument')}, got {len(arguments)}", function)

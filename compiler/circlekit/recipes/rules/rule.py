@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # imported to declare the operators
-from circlekit.errors import counted, did_you_mean
+from circlekit.errors import counted, did_you_mean, shown
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
@@ -207,4 +207,4 @@ class Call:
 
 def show(literal: Any) -> str:
     """Return ``literal`` as text for messages; '' for an empty text."""
-    return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal) or "''"
+    return f"{literal.name}(...)" if isinstance(literal, Arguments) else shown(str(literal))
