@@ -126,6 +126,10 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
         lambda g: g["operators"]["c"]["operands"]["1"].update(axis=4),
         "operand 1 .%w.: expected an axis from 0 to 3, got 4",
     ),
+    (
+        lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[0.1, 0.2], zero_point=[0, 0], axis=4),
+        "operand 1 .%w.: expected an axis from 0 to 3, got 4",
+    ),
     (lambda g: g["operators"]["c"].update(scheme=3), "expected a text as scheme, got 3"),
     (lambda g: g["tensors"]["c"].update(dtype="int8"), "%c: no dtype is named int8"),
     (lambda g: g["tensors"]["c"].update(dtype="i16"), "%c.*: expected i8, got i16"),

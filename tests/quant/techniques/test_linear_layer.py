@@ -59,3 +59,11 @@ def test_channels_are_scalable_if_each_has_weights_of_its_own(layer: str, is_sca
     found = linear_layer(ck.parse(text).main.ops[0])
     assert found is not None
     assert found.is_scalable == is_scalable
+
+
+@pytest.mark.parametrize("shape", ["[1,3,4,?]", "[*]"])
+def test_a_layer_of_unknown_channels_is_left_out(shape: str) -> None:
+    text = (
+        f"graph main(%x: f32{shape}) -> %y {{ %w = const f32[4,1,1,4] gaussian(0, 1)\n %y = Conv2D(%x, %w) }}"
+    )
+    assert linear_layer(ck.parse(text).main.ops[0]) is None

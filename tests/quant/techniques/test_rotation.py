@@ -34,14 +34,15 @@ CONSTANTS = """
 """
 
 
-def net(act: str = "NONE") -> circlekit.Model:
-    """Return a net: a layer with the activation ``act``, attention of two heads on its result, a projection.
+def net(act: str = "NONE", heads: int = 2) -> circlekit.Model:
+    """Return a net: a layer with the activation ``act``, attention of ``heads`` on its result, a projection.
 
     Two columns of the weights of the projection are 16 times as large.
     """
     text = ATTENTION.replace("-> %y {", "-> %y {" + CONSTANTS).replace(
         "{keep_num_dims: true}\n  %h", f"{{keep_num_dims: true, act: {act}}}\n  %h"
     )
+    text = text.replace("6, 2, 8]", f"6, {heads}, {16 // heads}]").replace("f32[1,2,6", f"f32[1,{heads},6")
     model = circlekit.parse(text)
     weights = model.main.ops[-1].inputs[1]
     assert weights is not None
@@ -60,11 +61,12 @@ def test_a_hadamard_matrix_is_orthogonal() -> None:
     np.testing.assert_allclose(hadamard(8) @ hadamard(8).T, np.eye(8), atol=1e-12)
 
 
-def test_heads_are_rotated_alone_and_the_outputs_stay() -> None:
-    model, data = net(), samples()
+@pytest.mark.parametrize(("heads", "block"), [(2, 8), (4, 4)])
+def test_heads_are_rotated_alone_and_the_outputs_stay(heads: int, block: int) -> None:
+    model, data = net(heads=heads), samples()
     expected = circlekit.run(model, data[1])[0]
     (rotation,) = find_rotations(model, data[0])
-    assert (rotation.first, rotation.second, rotation.start, rotation.block) == ("v", "y", 0, 8)
+    assert (rotation.first, rotation.second, rotation.start, rotation.block) == ("v", "y", 0, block)
     rotate(model, [rotation])
     np.testing.assert_allclose(circlekit.run(model, data[1])[0], expected, rtol=1e-4, atol=1e-4)
 
@@ -94,6 +96,10 @@ def test_rotated_channels_must_exist(start: int, block: int) -> None:
     """The first layer has 16 output channels, the second 16 input channels."""
     with pytest.raises(ModelError, match=r"no channels of %v and %y fit start .* and block"):
         rotate(net(), [Rotation("v", "y", start, block)])
+
+
+def test_heads_of_less_than_four_channels_are_not_rotated() -> None:
+    assert find_rotations(net(heads=8), samples()[0]) == []
 
 
 def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:
