@@ -160,7 +160,7 @@ def test_a_subclass_keeps_the_positions_of_its_base() -> None:
     assert not Base.commutative
 
 
-def test_missing_operands_before_a_new_one_are_absent() -> None:
+def test_setting_a_later_operand_leaves_those_before_it_absent() -> None:
     x = Value("x", f32, (1,))
     op = OpaqueOp(code="CUSTOM", results=[])
     op.set_input(2, x)

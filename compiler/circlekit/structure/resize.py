@@ -106,7 +106,7 @@ def parse_shapes(text: str) -> list[list[int]]:
 def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
     """Return the new shape of each input.
 
-    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for what is no shape.
+    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid shape.
     """
     if isinstance(shapes, Mapping):
         names_in("an input", shapes)
