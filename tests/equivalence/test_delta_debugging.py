@@ -103,7 +103,7 @@ def test_a_constant_that_matters_becomes_its_first_number_rounded() -> None:
     assert factor.array().tolist() == [3.0], "3.25, rounded"
 
 
-def test_a_file_error_ends_the_reduction_and_other_errors_mean_no() -> None:
+def test_a_file_error_ends_the_reduction_and_any_other_error_rejects_the_candidate() -> None:
     def invalid(model: Model) -> bool:
         raise ModelError("not that one")
 

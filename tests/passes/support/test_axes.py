@@ -118,7 +118,7 @@ def _moves_ones(shape: tuple[int, ...], perm: tuple[int, ...]) -> bool:
     return all(shape[old] == 1 for new, old in enumerate(perm) if new != old)
 
 
-def test_shapes_of_a_lower_rank_are_kept_if_only_ones_move() -> None:
+def test_shapes_of_a_lower_rank_are_kept_if_only_dimensions_of_1_move() -> None:
     assert keeps_shape((3,), (1, 0, 2))
     assert keeps_shape((), (1, 2, 0))
     assert not keeps_shape((3,), (0, 2, 1))

@@ -47,7 +47,7 @@ def test_which_values_have_the_same_parameters(
     assert _same_parameters(a, b) == is_same
 
 
-def test_a_range_is_recorded_if_both_ends_are() -> None:
+def test_a_recorded_range_has_both_ends() -> None:
     end, none = np.ones(1, np.float32), np.zeros(0, np.float32)
     cases: list[tuple[Array | None, Array | None]] = [(end, None), (None, end), (end, none), (none, end)]
     for low, high in cases:

@@ -35,7 +35,7 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 def _read_patterns(path: str) -> list[Pattern]:
     """Return the patterns in the JSON file at ``path``.
 
-    Raise FileError if the file cannot be read, FormatError if it is no JSON, ModelError if the JSON is not a
+    Raise FileError if the file cannot be read, FormatError if it is not JSON, ModelError if the JSON is not a
     list of patterns.
     """
     try:

@@ -196,16 +196,16 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Return the value that is reached from ``value`` by going back through all transposes before it.
+        """Return the value that is reached from ``value`` by going back through all moves before it.
 
-        A transpose whose operand is in ``placed`` is not passed.
+        A move whose operand is in ``placed`` is not passed.
         """
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` transposes it from its side to the side of the result.
+        """Return the operand of ``op`` if ``op`` is a move from the side of its operand to that of its result.
 
         Return None for other operators.
         """
