@@ -205,7 +205,7 @@ class RegionFinder:
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` is a move from the side of its operand to that of its result.
+        """Return the operand of ``op`` if ``op`` is a move between the sides of its operand and result.
 
         Return None for other operators.
         """

@@ -184,7 +184,7 @@ def _obstacle(op: OpaqueOp) -> str | None:
     return _window_obstacle(op, x.static_shape, window) or _result_obstacle(op, expected_shape)
 
 
-def _window_obstacle(op: OpaqueOp, shape: Shape, window: Sequence[int]) -> str | None:
+def _window_obstacle(op: OpaqueOp, shape: Sequence[int], window: Sequence[int]) -> str | None:
     """Return why a ``window`` [1,h,w,1] is too large for data of this ``shape``; None if it is not."""
     _, height, width, _ = window
     *_, image_width, channels = shape
