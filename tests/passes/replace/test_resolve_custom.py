@@ -272,6 +272,13 @@ def test_positions_in_a_window_larger_than_the_image_are_limited(monkeypatch: py
     check_refusal(text, PASS, "expected positions in a window that differ by at most 25")
 
 
+def test_channels_share_the_constants_of_the_convolution() -> None:
+    model = check_pass(pool(), PASS)
+    convolutions = [op for op in model.main if op.code == "CONV_2D"]
+    assert len(convolutions) == 3
+    assert len({tuple(op.inputs[1:]) for op in convolutions}) == 1
+
+
 def test_max_pool_with_unused_positions() -> None:
     check_pass(pool(outputs="%y"), PASS, ["MaxPool2D"])
 

@@ -89,7 +89,11 @@ class _PositionBuilder(Inserter):
         batch, _, _, channels = self.shape
         split = Split(self.array(np.asarray(3, np.int32)), x, num_splits=channels)
         self.make(split)
-        by_channel = [self.positions_in_channel(part) for part in split.results]
+        (height, width), taps = self.window, self.window[0] * self.window[1]
+        # shared by all channels: with the largest windows, the unit vectors have 64 MB
+        unit_vectors = self.array(np.eye(taps, dtype=np.float32).reshape(-1, height, width, 1))
+        bias = self.array(np.zeros(taps, np.float32))
+        by_channel = [self.positions_in_channel(part, unit_vectors, bias) for part in split.results]
         position = self.make(Concatenation(*by_channel, axis=3))
         offset = np.arange(channels, dtype=np.float32).reshape(1, 1, 1, -1)
         if self.counts_images:
@@ -97,12 +101,13 @@ class _PositionBuilder(Inserter):
             offset = offset + image.reshape(-1, 1, 1, 1)
         return self.make(Add(position, self.array(offset))) if offset.any() else position
 
-    def positions_in_channel(self, x: Value) -> Value:
-        """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0."""
-        (height, width), (stride_h, stride_w) = self.window, self.strides
-        unit_vectors = np.eye(height * width, dtype=np.float32).reshape(-1, height, width, 1)
-        filter, bias = self.array(unit_vectors), self.array(np.zeros(height * width, np.float32))
-        conv = Conv2D(x, filter, bias, stride_h=stride_h, stride_w=stride_w, padding=Padding.VALID)
+    def positions_in_channel(self, x: Value, unit_vectors: Value, bias: Value) -> Value:
+        """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0.
+
+        ``unit_vectors``, ``bias``: the constants of the convolution; the bias is zero.
+        """
+        width, (stride_h, stride_w) = self.window[1], self.strides
+        conv = Conv2D(x, unit_vectors, bias, stride_h=stride_h, stride_w=stride_w, padding=Padding.VALID)
         elements = self.make(conv)
         best = self.make(ArgMax(elements, self.array(np.asarray(3, np.int32)), output_type=i32))
         rows, columns = (w.number for w in self.windows)
