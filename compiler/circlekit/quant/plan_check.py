@@ -179,7 +179,7 @@ class _GraphChecker:
             # the rule names in ``wide`` what is int16 in every scheme
             is_wide = inner.fixed_scale is not None or inner.name in rule.wide
             dtype = DType.INT16 if is_wide else scheme.activations
-            # the inner tensor is not a Value; the first result stands for it: both have one scale and no data
+            # the inner tensor is no Value; the first result stands for it: it, too, has one scale and no data
             self._require_operand(op, scheme, where, op.results[0], plan.inner[inner.name], dtype)
 
     def _products(
