@@ -71,6 +71,20 @@ def test_product(dtype: DType, axes: list[int], keep: bool) -> None:
         check(op, x)
 
 
+@pytest.mark.parametrize("dtype", [i8, i16])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((5, 1), [1]), ((1,), [0]), ((2, 1, 3, 1), [1, 3]), ((2, 1), [])]
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_product_over_axes_of_size_one(
+    dtype: DType, shape: tuple[int, ...], axes: list[int], keep: bool
+) -> None:
+    x = generator("one", dtype.short, shape, keep).integers(-90, 90, shape).astype(dtype.numpy)
+    source, axis = quantized(dtype, shape, 0.5), const(axes, np.int32)
+    result = quantized(dtype, result_shape(ReduceProd, source, axis, keep), 0.75)
+    check(ReduceProd(source, axis, results=[result], keep_dims=keep), x)
+
+
 def test_mean_of_70000_elements_and_of_none() -> None:
     x = draw(generator("many"), i8, (3, 70000))
     axis = const([1], np.int32)
