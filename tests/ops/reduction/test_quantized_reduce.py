@@ -10,6 +10,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, i32, u8
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
+from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.reduction.cumsum import Cumsum
 from circlekit.ops.reduction.reduce import Mean, ReduceProd, Sum
 from tests.ops.litert import check, const, kernel_results
@@ -82,7 +83,10 @@ def test_product_over_axes_of_size_one(
     x = generator("one", dtype.short, shape, keep).integers(-90, 90, shape).astype(dtype.numpy)
     source, axis = quantized(dtype, shape, 0.5), const(axes, np.int32)
     result = quantized(dtype, result_shape(ReduceProd, source, axis, keep), 0.75)
-    check(ReduceProd(source, axis, results=[result], keep_dims=keep), x)
+    op = ReduceProd(source, axis, results=[result], keep_dims=keep)
+    check(op, x)
+    with following(Kernels.OPTIMIZED):
+        check(op, x, optimized=True)
 
 
 def test_mean_of_70000_elements_and_of_none() -> None:
