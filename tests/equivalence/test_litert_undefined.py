@@ -68,6 +68,9 @@ def test_which_operators_are_undefined(line: str, inputs: list[str], expected: s
         ("[1, 0], [2, 4], [1, 1]", "offset: true", "goes beyond the axis"),
         ("[1, 0], [2, 3], [1, 1]", "offset: true, ellipsis_mask: 2", "got an axis without an entry"),
         ("[1], [2], [1]", "offset: true, ellipsis_mask: 2", None),  # bit 1 of the mask has no entry
+        ("[3], [2], [-1]", "", None),
+        ("[3], [2], [-1]", "shrink_axis_mask: 1", "shrink_axis_mask whose stride is negative"),
+        ("[3, 0], [2, 3], [-1, 1]", "shrink_axis_mask: 2", None),
         ("[0], [1], [1]", "new_axis_mask: 1", None),
         ("[0], [1], [1]", "new_axis_mask: 2", "beyond the 1 known entries, got 0b10"),
         ("%b, [2], [1]", "new_axis_mask: 2", "beyond the 1 known entries"),

@@ -75,6 +75,8 @@ def _undefined_slice(op: StridedSlice) -> str | None:
     count = next((len(x) for x in (begin, end, strides) if x is not None), 0)  # entries; 0 if unknown
     if op.new_axis_mask >> count:
         return f"new_axis_mask: expected no bit beyond the {count} known entries, got {op.new_axis_mask:#b}"
+    if any(stride < 0 and op.shrink_axis_mask >> entry & 1 for entry, stride in enumerate(strides or ())):
+        return "LiteRT reads other elements for an axis in shrink_axis_mask whose stride is negative"
     if not op.offset:
         return None
     if shape is None or begin is None or end is None or strides is None:

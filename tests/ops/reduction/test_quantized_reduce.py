@@ -10,6 +10,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, i32, u8
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
+from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.reduction.cumsum import Cumsum
 from circlekit.ops.reduction.reduce import Mean, ReduceProd, Sum
 from tests.ops.litert import check, const, kernel_results
@@ -69,6 +70,23 @@ def test_product(dtype: DType, axes: list[int], keep: bool) -> None:
     for scale in (0.5, 0.01):
         op = ReduceProd(source, axis, results=[quantized(dtype, shape, scale, zeros[1])], keep_dims=keep)
         check(op, x)
+
+
+@pytest.mark.parametrize("dtype", [i8, i16])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((5, 1), [1]), ((1,), [0]), ((2, 1, 3, 1), [1, 3]), ((2, 1), [])]
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_product_over_axes_of_size_one(
+    dtype: DType, shape: tuple[int, ...], axes: list[int], keep: bool
+) -> None:
+    x = generator("one", dtype.short, shape, keep).integers(-90, 90, shape).astype(dtype.numpy)
+    source, axis = quantized(dtype, shape, 0.5), const(axes, np.int32)
+    result = quantized(dtype, result_shape(ReduceProd, source, axis, keep), 0.75)
+    op = ReduceProd(source, axis, results=[result], keep_dims=keep)
+    check(op, x)
+    with following(Kernels.OPTIMIZED):
+        check(op, x, optimized=True)
 
 
 def test_mean_of_70000_elements_and_of_none() -> None:

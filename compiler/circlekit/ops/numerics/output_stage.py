@@ -47,6 +47,7 @@ class Kernels(Enum):
     - MEAN over height and width with ``keep_dims``: a half is rounded up, in groups of 16 channels; the zero
       point of the input is rescaled and rounded separately.
     - ADD: in groups of 8 or 16 numbers, a rescaled operand is rounded once, not twice (``optimized_add``).
+    - REDUCE_PROD over axes of size 1: integers are copied, even if the scales differ.
     - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
     - QUANTIZE from float32 with one scale, also to int16: in groups of 8 numbers, x is multiplied by
       1 / scale, and a half is rounded to even; the rest is divided by the scale in float64, and a half is
@@ -64,6 +65,7 @@ class Kernels(Enum):
     On int16 data:
 
     - CONV_2D and TRANSPOSE_CONV with int32 sums: as on int8 data.
+    - REDUCE_PROD: as on 8-bit data.
     - FULLY_CONNECTED: as on 8-bit data, except in the cases that ``dense_output_stage`` lists.
     - ADD without broadcasting, unless it only shifts the operands: as on int8 data.
     - LOGISTIC with the input scale 2^-12, TANH with 2^-12 or 2^-11: computed in fixed point, without a table.

@@ -204,6 +204,8 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
         count = elements_per_result(x, axes)
         if count == 0:
             raise UnsupportedError("REDUCE_PROD of no quantized elements is undefined in LiteRT")
+        if count == 1 and follows_optimized_kernels():  # they copy, even if the scales differ
+            return x if self.keep_dims else np.squeeze(x, axes)
         # there are ``count`` rescalings, which together divide by the scale of the output
         scale_per_step = float(scale_of(self.output)) ** (1 / count)
         multiplier = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
