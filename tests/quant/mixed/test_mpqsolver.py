@@ -225,6 +225,11 @@ def test_depth_is_the_longest_way() -> None:
         (["--bisection", "auto", "--data", "data.npy", "--visq_file", "net.ck"], "Invalid visq file"),
         (["--bisection", "true", "--data", "data.npy", "--qerror_ratio", "2"], "must be in [0, 1]"),
         (["--patterns", "--quantized_dtype", "int4"], "Unsupported output type 'int4'"),
+        (["--bisection", "true", "--quantized_dtype", "int4"], "Unsupported output type 'int4'"),
+        *(
+            (["--patterns", "--quantized_dtype", dtype, "--granularity", "tensor"], "granularity 'tensor'")
+            for dtype in ("uint8", "int16")
+        ),
     ],
 )
 def test_refusals(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
