@@ -146,7 +146,7 @@ def test_the_search_ends_when_nothing_more_can_go() -> None:
         ([np.nan, 2.2], [[0, 0], [1, 1]]),
     ],
 )
-def test_simpler_constants_are_tried_from_the_simplest(data: list[float], simpler: list[list[float]]) -> None:
+def test_the_simplest_constants_are_tried_first(data: list[float], simpler: list[list[float]]) -> None:
     """Zeros; ones; the first number, rounded, everywhere; all numbers rounded; all with one decimal.
 
     The list ends before the first candidate that equals ``data``.  Candidates with NaN are left out.

@@ -28,8 +28,9 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
     The file has the min and the max of each tensor in each run on a device.  ``low``, ``high``: percentiles
     from 0 to 100.  The min of a tensor becomes the percentile ``low`` of its minima in all runs, its max the
     percentile ``high`` of its maxima.
-    Raise FileError if the file cannot be read, FormatError if it has another layout.  Raise ModelError if the
-    file lacks the range of a float input, or of the first result of an operator where this result is float.
+    Raise FileError if the file cannot be read, FormatError if it has another layout, LimitError if it is too
+    large.  Raise ModelError if the file lacks the range of a float input, or of the first result of an
+    operator where this result is float.
     Raise UnsupportedError for a percentile below 0 or above 100.
     """
     check_model(model)

@@ -154,7 +154,7 @@ def quantize(
       with arguments that it decides, a plan of float or of a scheme of ONE, and mixed precision with a scheme
       of ONE
     - ModelError for mixed precision without samples, and for an argument of another type
-    - FileError or FormatError if the file of a plan cannot be read
+    - FileError, FormatError or LimitError if the file of a plan is unusable
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
       purpose, samples must fit the model after the passes
 

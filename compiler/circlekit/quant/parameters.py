@@ -74,7 +74,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 def magnitudes(weights: Array, axis: int | None) -> Array:
     """Return the largest magnitude of ``weights`` at each index of ``axis``, as a float64 vector.
 
-    ``axis`` None: the vector has one element, the largest magnitude of all ``weights``.
+    ``axis``: 0 or more.  None: the vector has one element, the largest magnitude of all ``weights``.
     """
     if axis is None:
         return np.array([np.abs(weights).max(initial=0)], np.float64)

@@ -121,7 +121,7 @@ RECORDED = Quantization(np.array([0.5, 0.25], np.float32), np.array([0, 128]), 0
         ({"scale": np.ones(1, np.float32)}, 0, u8, False),
         ({}, 1, u8, False),
         ({}, None, u8, False),
-        ({}, 0, i16, False),  # the ranges have 255 steps, those of u8
+        ({}, 0, i16, False),  # the ranges have the 255 steps of u8
         ({"max": np.array([127.5, 31.0], np.float32)}, 0, u8, False),
     ],
 )

@@ -105,10 +105,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     A bisection compares uint8 and int16.  So its default dtype is uint8, and ``--quantized_dtype`` is not
     read.
     """
+    default = pattern_setting(arguments.quantized_dtype, arguments.granularity)  # checks the words
     return Settings(
-        default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
-        if arguments.patterns
-        else layer_setting("uint8", arguments.granularity),
+        default=default if arguments.patterns else layer_setting("uint8", arguments.granularity),
         input_types=port_types(arguments.input_dtype, "input"),
         output_types=port_types(arguments.output_dtype, "output"),
         max_pool_keeps_scale=arguments.TF_style_maxpool,

@@ -31,9 +31,9 @@ def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, h
 
     The min of a tensor is the percentile ``low`` of the minima of all runs, its max is the percentile
     ``high`` of the maxima.
-    Raise UnsupportedError for a percentile outside of 0 to 100, FileError or FormatError for the file.  Raise
-    ModelError if the file lacks the range of a float tensor that is an input or the first result of an
-    operator.
+    Raise UnsupportedError for a percentile outside of 0 to 100.  Raise FileError, FormatError or LimitError
+    if the file is unusable, ModelError if it lacks the range of a float tensor that is an input or the first
+    result of an operator.
     """
     for percentile in (low, high):
         if not 0 <= percentile <= 100:
