@@ -186,7 +186,7 @@ def test_inputs_of_unknown_rank_may_get_a_shape_or_stay(
     assert [value.shape for value in resized.main.outputs] == expected
 
 
-def test_graphs_that_operators_call_are_resized() -> None:
+def test_called_graphs_are_resized() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {
           %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]

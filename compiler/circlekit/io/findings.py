@@ -82,7 +82,10 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     ),
     "text": (WARNING, "strings are UTF-8"),
     "shape-signature": (WARNING, "shape and shape signature agree in dimensions that both know"),
-    "quantization-values": (WARNING, "scales are finite and above 0, zero points are numbers of the type"),
+    "quantization-values": (
+        WARNING,
+        "scales are finite and above 0; zero points of integers are numbers of the type",
+    ),
     "min-max": (
         WARNING,
         "minima: none, one, or as many as scales, or any number without scales; as many maxima as minima",
