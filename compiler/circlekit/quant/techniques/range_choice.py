@@ -114,7 +114,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
 
 
 def merged_calibrations(parts: Sequence[Calibration]) -> Calibration:
-    """Return the calibration over all ``parts`` of the samples, without statistics per channel."""
+    """Return the calibration over all ``parts``, without statistics per channel, source and engine."""
     graphs = [
         {name: merged([part.graphs[index][name] for part in parts]) for name in graph}
         for index, graph in enumerate(parts[0].graphs)
