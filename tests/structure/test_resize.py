@@ -91,7 +91,7 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_batch_that_reshapes_fold_into_another_axis_is_resized(shared: Path) -> None:
+def test_batch_can_change_where_a_reshape_merges_it_with_another_axis(shared: Path) -> None:
     """Attention: reshapes to [heads, rows, columns] and back, with -1 in one of the shapes."""
     model = circlekit.load(shared / "models/tico/llm_block.circle")
     rng = np.random.default_rng(0)
@@ -186,7 +186,7 @@ def test_inputs_of_unknown_rank_may_get_a_shape_or_stay(
     assert [value.shape for value in resized.main.outputs] == expected
 
 
-def test_graphs_that_operators_call_are_resized() -> None:
+def test_called_graphs_are_resized() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {
           %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]

@@ -108,16 +108,17 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
     """
     chosen, names = model.main, [value.name for value in model.main.outputs]
     if signature is not None:
-        signatures = {item.key: item for item in model.signatures}
+        # the first of equal keys wins, as in LiteRT
+        signatures = {item.key: item for item in reversed(model.signatures)}
         if signature not in signatures:
-            raise ModelError(_unknown("signature", signature, list(signatures)))
+            raise ModelError(_unknown("signature", signature, [*reversed(signatures)]))
         chosen = signatures[signature].graph
         aliases = {id(value): name for name, value in signatures[signature].outputs.items()}
         names = [aliases.get(id(value), value.name) for value in chosen.outputs]
     elif graph is not None:
         graphs = {item.name: item for item in reversed(model.graphs)}  # the first of equal names wins
         if graph not in graphs:
-            raise ModelError(_unknown("graph", graph, list(graphs)))
+            raise ModelError(_unknown("graph", graph, [*reversed(graphs)]))
         chosen = graphs[graph]
         names = [value.name for value in chosen.outputs]
     index = next(n for n, item in enumerate(model.graphs) if item is chosen)

@@ -118,7 +118,7 @@ class _GraphChecker:
         """Check the planned form of ``value``, an operand or result of ``op``.
 
         Raise ModelError if ``form`` is None, has another dtype than ``dtype``, or has scales or zero points
-        that do not fit.  Raise ModelError, too, if the data of a constant cannot be stored in ``form``.
+        that do not fit.  Also raise ModelError if the data of a constant cannot be stored in ``form``.
         ``where``: the place for the message.
         """
         if form is None:

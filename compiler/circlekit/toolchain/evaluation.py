@@ -112,7 +112,7 @@ def compare_outputs(
     order of the graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
-    raise ModelError for different dtypes, too, and for outputs that are complex numbers or strings.  Raise
+    also raise ModelError for different dtypes, and for outputs that are complex numbers or strings.  Raise
     the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs

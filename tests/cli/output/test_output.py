@@ -51,9 +51,11 @@ def test_control_characters_are_escaped_even_if_stdout_is_closed(monkeypatch: py
         monkeypatch.setattr(sys, "stdout", stdout)
         with escaped_stdout(lambda: None):
             print("a\x1bb")
+            if sys.stdout is not None:
+                sys.stdout.writelines(["\x07", "c\n"])
             assert (sys.stdout is None) is (stdout is None)
         assert sys.stdout is stdout
-    assert stream.getvalue() == "a\\x1bb\n"
+    assert stream.getvalue() == "a\\x1bb\n\\x07c\n"
 
 
 @pytest.mark.parametrize(

@@ -413,6 +413,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         lambda f: f.model.signatureDefs[0].inputs.append(f.model.signatureDefs[0].inputs[0]),
         put("signatureDefs[0].inputs[0].name", "out"),
     ),
+    (
+        "signature",
+        "signature_defs[1].signature_key",
+        lambda f: f.model.signatureDefs.append(f.model.signatureDefs[0]),
+        lambda f: f.model.signatureDefs.append(f.make("SignatureDef", inputs=[], outputs=[])),
+    ),
     ("operator-type", f"{OP}[2]", code(2, "EMBEDDING_LOOKUP"), code(2, "MAXIMUM")),
     ("operator-shape", f"{OP}[2]", put("T1.shape", [1, 3]), put("T1.shape", [1, 4])),
     ("options", f"{OP}[2].builtin_options", put("O2.builtinOptions", None), code(2, "MUL", "MulOptions")),
@@ -421,7 +427,13 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "code-fields",
         "operator_codes[0].builtin_code",
         put("operatorCodes[0].deprecatedBuiltinCode", 3),
-        put("operatorCodes[0].deprecatedBuiltinCode", 127),
+        put("operatorCodes[0].deprecatedBuiltinCode", 9),
+    ),
+    (
+        "code-fields",
+        "operator_codes[0].builtin_code",
+        put("operatorCodes[0].deprecatedBuiltinCode", 0),
+        put("operatorCodes[0].builtinCode", 0),
     ),
     (
         "code-fields",
@@ -433,7 +445,7 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "enum",
         "operator_codes[1].builtin_code",
         both(put("operatorCodes[1].builtinCode", 310), put("operatorCodes[1].deprecatedBuiltinCode", 127)),
-        put("operatorCodes[1].deprecatedBuiltinCode", 127),
+        both(put("operatorCodes[1].builtinCode", 32), put("operatorCodes[1].deprecatedBuiltinCode", 32)),
     ),
     (
         "enum",
