@@ -69,7 +69,8 @@ def calibrate(
     processors.
     ``client``: a ``distributed.Client``, to run on its Dask cluster.
     ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
-    interrupted run left such a file, this run continues that run; the samples must be the same.
+    interrupted run left this file, this run continues that run, and does not run its samples again.  Model,
+    samples, channels, histograms and engine must be the same, but more samples may follow.
     The result does not depend on the number of processes or workers.  Its methods ``save`` and ``load`` write
     and read files.  The result identifies tensors by name.  So if two tensors of ``model`` have the same
     name, one of them is renamed, in place; inputs and outputs keep their names.
@@ -81,8 +82,9 @@ def calibrate(
     - two different inputs or outputs have the same name
     - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
     - a process that runs samples crashes, or LiteRT fails
-    - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments,
-      or the model keeps state between runs
+    - the file ``state`` exists, and the model keeps state between runs
+    - the file ``state`` belongs to a run that ended, or to a run with another model, other samples, channels,
+      histograms or another engine
 
     Raise ShapeError if a sample does not fit the inputs, or if the number of channels of a tensor changes;
     UnsupportedError for a wrong engine or number of processes, or if the engine cannot run the model;
