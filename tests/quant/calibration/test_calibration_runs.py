@@ -205,7 +205,7 @@ def test_no_run_of_a_model_that_keeps_state_continues(tmp_path: Path) -> None:
     }""")
     given = [[np.ones((1, 2), np.float32)]] * 2
     interrupt(net, given, tmp_path / "state.json")
-    with pytest.raises(ModelError, match=r"state\.json exists, but no calibration of a model that keeps state"):
+    with pytest.raises(ModelError, match="exists, but no calibration of a model that keeps state"):
         collect(net, given, state=tmp_path / "state.json")
 
 
