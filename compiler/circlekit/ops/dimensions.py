@@ -98,9 +98,9 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     dimensions would be unknown.
 
     ``outer``: in the first group, another rule comes first.  If the outermost dimension of ``before`` that is
-    not skipped changes, the first dimension of ``result`` takes the change, even if it is 1, and even if other
-    dimensions of ``before`` change, too.  Example: from [4, 3] reshaped to [1, 12], a change of the operand
-    to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
+    not skipped changes, the first dimension of ``result`` takes the change.  It does so even if it is 1, and
+    even if other dimensions of ``before`` change, too.  Example: from [4, 3] reshaped to [1, 12], a change of
+    the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

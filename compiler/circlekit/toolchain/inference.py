@@ -42,7 +42,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
     parser.add_argument(
         "--inputs",
         metavar="DATA",
-        help="samples: a file (npz, npy, h5, raw), a folder, or a .txt, .lst or .list file that names raw files",
+        help="samples: a file (npz, npy, h5, raw), a folder, or a list of raw files (.txt, .lst, .list)",
     )
     parser.add_argument("--output", help="an npz file to write the outputs to")
     arguments = parser.parse_args(list(words))
