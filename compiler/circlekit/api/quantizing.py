@@ -216,7 +216,7 @@ def quantize(
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
-    report.notes += [*cautions(model), *_further_notes(report, sparse - _count_sparse(model))]
+    report.notes += [*cautions(model), *_further_notes(report, sparse - _count_sparse(model), calibration)]
     report.seconds = time.monotonic() - started
     return report
 
@@ -243,11 +243,16 @@ def _is_finite(number: object) -> bool:
     return isinstance(number, Real) and math.isfinite(number)
 
 
-def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield the notes that apply: nothing was quantized, the file grows, sparse constants became dense.
+def _further_notes(
+    report: QuantizationReport, densified: int, calibration: Calibration | None
+) -> Iterator[str]:
+    """Yield the notes that apply.
 
-    ``densified``: the number of sparse constants that became dense.
+    They say that the calibration is incomplete, that nothing was quantized, that the file grows, or that
+    sparse constants became dense.  ``densified``: the number of these constants.
     """
+    if calibration is not None and not calibration.is_complete:
+        yield f"the calibration was interrupted: it covers only {counted(calibration.samples, 'sample')}"
     if not report.schemes:
         yield "the scheme is for no operator of the model: there was nothing to quantize"
     is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)
