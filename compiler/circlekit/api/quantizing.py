@@ -160,9 +160,10 @@ def quantize(
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
       purpose, samples must fit the model after the passes
 
-    After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
-    fit, if a scheme lacks samples, or if a pattern selects no operator.  Raise UnsupportedError for a wrong
-    regular expression.  A declared code that no operator of the model has is not an error.
+    After ``passes`` ran, which may have changed the model, raise ModelError if the plan does not fit, if the
+    calibration lacks more than half of the tensors of the main graph, if a scheme lacks samples, or if a
+    pattern selects no operator.  Raise UnsupportedError for a wrong regular expression.  A declared code that
+    no operator of the model has is not an error.
     """
     check_model(model)
     started = time.monotonic()
