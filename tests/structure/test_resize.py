@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_refused_with_its_place() -> None:
         ({4: [1]}, "expected the name of an input, got int"),
     ],
 )
-def test_what_is_no_shape(shapes: Any, message: str) -> None:
+def test_invalid_shapes_are_refused(shapes: Any, message: str) -> None:
     """No operator reads the input, so no shape rule could refuse the shape."""
     with pytest.raises(ModelError, match=message):
         circlekit.resize(circlekit.parse("graph main(%x: f32[1,4]) -> %x {}"), shapes)

@@ -39,7 +39,11 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
     parser = argparse.ArgumentParser(f"{runtime}-infer", description="Run a circle or TFLite model.")
     parser.add_argument("model")
-    parser.add_argument("--inputs", help="samples: npz, npy, h5, raw, a folder, or a list of files")
+    parser.add_argument(
+        "--inputs",
+        metavar="DATA",
+        help="samples: a file (npz, npy, h5, raw), a folder, or a list of raw files (.txt, .lst, .list)",
+    )
     parser.add_argument("--output", help="an npz file to write the outputs to")
     arguments = parser.parse_args(list(words))
     model = load(arguments.model)

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_what_is_a_terminal() -> None:
+def test_only_a_stream_that_says_so_is_a_terminal() -> None:
     assert [is_terminal(stream) for stream in (None, io.StringIO(), Terminal())] == [False, False, True]
 
 

@@ -215,7 +215,7 @@ def test_models_that_cannot_be_judged() -> None:
         judge(model, parse(FLOAT.replace("%x", "%other")), {"given": [X]})
 
 
-def test_what_counts_as_a_quantized_form() -> None:
+def test_a_quantized_form_has_a_quantized_tensor_that_was_float() -> None:
     model, form = parse(FLOAT), parse(quantized())
     assert is_quantized_form(model, form)
     assert not is_quantized_form(form, model)

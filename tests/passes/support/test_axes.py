@@ -89,7 +89,7 @@ def test_stride_of_the_last_axis(shape: str, operands: str, attributes: str, str
 
 
 @pytest.mark.parametrize("shape", list(product((1, 2, 3), repeat=3)))
-def test_permutations_and_what_they_keep(shape: tuple[int, ...]) -> None:
+def test_permutations_are_those_of_numpy(shape: tuple[int, ...]) -> None:
     """The oracle is numpy's transpose.  An unknown dimension may have any size, here 5."""
     array = np.arange(math.prod(shape)).reshape(shape)
     for perm in permutations(range(3)):

@@ -40,7 +40,7 @@ def form(scales: int = 1, zero_point: int = 0) -> Quantization:
         ((u8, None), (u8, None), False),
     ],
 )
-def test_which_values_have_the_same_parameters(
+def test_parameters_are_the_same_if_dtype_and_a_single_scale_are_equal(
     first: tuple[DType, Quantization | None], second: tuple[DType, Quantization | None], is_same: bool
 ) -> None:
     a, b = (Value("v", dtype, (1, 2), None, parameters) for dtype, parameters in (first, second))

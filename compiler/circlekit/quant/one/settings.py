@@ -179,7 +179,7 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 
 
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
-    """Return the setting of each operator that ``settings.layers`` names.
+    """Return the setting of each operator in ``settings.layers``.
 
     Raise ModelError unless exactly one alternative fits ``graphs``, or if two results of one operator have
     different settings.
