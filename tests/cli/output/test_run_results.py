@@ -66,6 +66,9 @@ def test_elements_that_are_not_finite_are_counted() -> None:
     large = np.finfo(np.float64).max  # the sum of two is infinite
     for number in (1.7e308, -1.7e308, large):
         assert _facts(np.full(3, number)) == pytest.approx({"min": number, "mean": number, "max": number})
+    both = np.zeros(16)
+    both[[0, 8]], both[[1, 9]] = large, -large  # numpy sums every eighth element: one sum is inf, one -inf
+    assert _facts(both) == {"min": -large, "mean": 0, "max": large}
     assert _facts(np.array([True, False])) == {"min": False, "mean": 0.5, "max": True}
 
 
