@@ -142,7 +142,7 @@ def one_scale_less(f: File) -> None:
 
 
 def stray(index: int) -> Change:
-    """Give the custom operator options that name a graph."""
+    """Return a change that gives operator 1, which is CUSTOM, the options of a WHILE with graph ``index``."""
 
     def change(f: File) -> None:
         op = f.main.operators[1]
