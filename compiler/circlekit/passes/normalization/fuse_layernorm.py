@@ -67,7 +67,7 @@ class _LayerNorm(Rewrite):
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)
             if constant in match.values and small is not None and small.shape != x.shape:
-                return f"%{small.name}: is smaller than %{x.name}, so the present form is cheaper"
+                return f"%{small.name}: is smaller than %{x.name}, so the present operators are cheaper"
         return None
 
 
