@@ -64,7 +64,9 @@ def _line(name: str, array: Array) -> str:
     For strings, complex numbers and empty arrays, min, max and mean are printed as 0.
     """
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(())
-    ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = real.mean()
+    ends = f"min {real.min():g}  max {real.max():g}  mean {mean:g}"
     return f"{name}  {array.dtype}{list(array.shape)}  {ends}"
 
 

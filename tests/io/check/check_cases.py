@@ -124,7 +124,7 @@ def region(offset: int, size: int) -> Change:
 
 
 def code(number: int, name: str, options: str | None = None) -> Change:
-    """Change the kind of operator ``number``, which uses the operator code of that number."""
+    """Return a change that makes operator ``number`` a ``name``; its operator code has the same number."""
 
     def change(f: File) -> None:
         item, op = f.model.operatorCodes[number], f.main.operators[number]
@@ -142,7 +142,7 @@ def one_scale_less(f: File) -> None:
 
 
 def stray(index: int) -> Change:
-    """Give the custom operator options that name a graph."""
+    """Return a change that gives operator 1, which is CUSTOM, the options of a WHILE with graph ``index``."""
 
     def change(f: File) -> None:
         op = f.main.operators[1]
@@ -153,7 +153,7 @@ def stray(index: int) -> Change:
 
 
 def blocks(scales: int) -> Change:
-    """Give tensor w blockwise quantization, with its scales in tensor number ``scales``."""
+    """Return a change that gives tensor w blockwise quantization; tensor number ``scales`` has its scales."""
 
     def change(f: File) -> None:
         details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)

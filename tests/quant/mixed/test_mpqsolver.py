@@ -13,6 +13,7 @@ import circlekit
 from circlekit.cli.quant.mpqsolver import main as mpqsolver
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
+from circlekit.errors import ModelError
 from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.mixed import mpqsolver as solving
@@ -290,3 +291,9 @@ def test_visq_without_data_has_one_seeded_random_sample(files: Path) -> None:
     np.savez("one.npz", x=np.stack([sample[0]]))
     assert visq([*words, "--tae_output", "given.json", "-d", "one.npz"]) == 0
     assert Path("random.json").read_text() == Path("given.json").read_text()
+
+
+def test_an_infinite_difference_of_outputs_is_an_error_without_a_warning() -> None:
+    output = [np.array([np.inf, 1], np.float32)]
+    with pytest.raises(ModelError, match="only finite ones"):
+        solving._mean_absolute_error([output], [output])

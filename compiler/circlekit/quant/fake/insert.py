@@ -147,7 +147,7 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
 
 
 class _Inserter:
-    """Inserts rounding operators into one graph; ``index``: its index in the model."""
+    """Inserts FAKE_QUANT operators into one graph; ``index``: its index in the model."""
 
     def __init__(self, graph: Graph, calibration: Calibration, index: int, options: FakeQuantOptions) -> None:
         self.graph, self.calibration, self.index, self.options = graph, calibration, index, options

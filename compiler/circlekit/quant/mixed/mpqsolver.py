@@ -264,12 +264,13 @@ def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequenc
     ``references``, ``results``: for each sample, the outputs of two models.  Empty outputs do not count.
     Raise ModelError if no output has elements, or if a difference is not finite.
     """
-    errors = [
-        float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
-        for pair in zip(references, results, strict=True)
-        for a, b in zip(*pair, strict=True)
-        if a.size
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = [
+            float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
+            for pair in zip(references, results, strict=True)
+            for a, b in zip(*pair, strict=True)
+            if a.size
+        ]
     if not errors or not math.isfinite(sum(errors)):
         raise ModelError("expected samples for which the outputs have elements, and only finite ones")
     return sum(errors) / len(errors)
