@@ -30,7 +30,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
 
-DESCRIPTION = """Run a model with our interpreter and print its outputs.
+DESCRIPTION = """Run a model with circlekit's interpreter; print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
 one input; a raw file with the elements of all inputs; or a folder with a file for each record, or with a file
