@@ -47,7 +47,7 @@ def implant(model: Model, path: FilePath) -> None:
 
     - FileError or FormatError if a file is missing or wrong
     - ModelError or ShapeError if the JSON file or the arrays do not fit the graph, or have wrong numbers
-    - LimitError if an array exceeds the memory limit
+    - LimitError if an array, or the data of a pipe, exceeds the memory limit
     - ModelError if a tensor of the graph stays float32, because the JSON file does not name it
     - UnsupportedError for a sparse or compressed constant without a file with the integers
     """
