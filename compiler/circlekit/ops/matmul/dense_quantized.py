@@ -102,8 +102,8 @@ def _has_int64_bias(op: Any) -> bool:
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Return the result of ``quantized_dense`` for float ``x``; each row of ``x`` is quantized to 8 bits.
 
-    On x86, LiteRT gives the product of a negative number and a weight of -128 the wrong sign, in rows of 16 or
-    more weights; this function does not.
+    On x86, LiteRT gives the product of a negative number and a weight of -128 the wrong sign, in rows of 16
+    or more weights; this function does not.
     """
     scales = block_scales(op)
     # with block scales, the data always have zero points (``offset``)
