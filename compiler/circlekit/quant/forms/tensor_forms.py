@@ -6,7 +6,7 @@ read the tensor in another form; then a QUANTIZE before the operator converts th
 ``TensorForms`` is a base class of ``choose.GraphChooser``, which chooses the plan of a whole graph.
 
 Masks need a special form.  An attention mask adds a huge negative number (or -inf) to the logits that
-SOFTMAX shall ignore.  If a form covered that number, the steps would be too coarse for the other logits.
+SOFTMAX shall ignore, or subtracts a huge positive number.  If a form covered that number, the steps would be too coarse for the other logits.
 """
 
 from __future__ import annotations
@@ -169,10 +169,10 @@ class TensorForms:
         all of this is true:
 
         - A user ignores numbers that lie a ``distance`` below the others (``mask_distance`` of its rule).
-        - The producer adds or selects masks.  Of its operands with a range, the one with the narrowest range,
-          [least, most], holds the logits.  The ranges of all others begin below -INFINITE_FACTOR times the
-          larger of ``distance`` and most - least, so these operands are masks.
-          The numbers that a SUB subtracts are negated first.
+        - The producer adds or selects masks.  (A SUB adds the negated second operand.)  Of the operands with a
+          range, the one with the narrowest range, [least, most], holds the logits.  The ranges of all others
+          begin below -INFINITE_FACTOR times the larger of ``distance`` and most - least, so these operands are
+          masks.
         - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
         - The largest number of ``value`` is at most the largest logit plus the largest other number that is
           not a mask, as for sums and selections.
@@ -204,7 +204,7 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds a computed mask.
+        """Raise ModelError if ``op`` adds or subtracts a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """
@@ -223,7 +223,7 @@ class TensorForms:
         return [(v, (-high, -low) if _is_subtracted(op, i) else (low, high)) for v, i, (low, high) in found]
 
     def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
-        """Return the form of the constant operand ``value`` if ``op`` adds or selects masks, else None.
+        """Return the form of the constant operand ``value`` if the result of ``op`` has masks, else None.
 
         The form covers the numbers of the constant that are not masks.  Masks get the lowest integer, or the
         highest integer if SUB subtracts them.
