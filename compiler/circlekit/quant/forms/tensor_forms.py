@@ -6,7 +6,8 @@ read the tensor in another form; then a QUANTIZE before the operator converts th
 ``TensorForms`` is a base class of ``choose.GraphChooser``, which chooses the plan of a whole graph.
 
 Masks need a special form.  An attention mask adds a huge negative number (or -inf) to the logits that
-SOFTMAX shall ignore, or subtracts a huge positive number.  If a form covered that number, the steps would be too coarse for the other logits.
+SOFTMAX shall ignore, or subtracts a huge positive number.  If a form covered that number, the steps would be
+too coarse for the other logits.
 """
 
 from __future__ import annotations
@@ -169,10 +170,10 @@ class TensorForms:
         all of this is true:
 
         - A user ignores numbers that lie a ``distance`` below the others (``mask_distance`` of its rule).
-        - The producer adds or selects masks.  (A SUB adds the negated second operand.)  Of the operands with a
-          range, the one with the narrowest range, [least, most], holds the logits.  The ranges of all others
-          begin below -INFINITE_FACTOR times the larger of ``distance`` and most - least, so these operands are
-          masks.
+        - The producer adds or selects masks.  (A SUB adds the negated second operand.)  Of its operands with
+          a range, the one with the narrowest range, [least, most], holds the logits.  The ranges of all
+          others begin below -INFINITE_FACTOR times the larger of ``distance`` and most - least, so these
+          operands are masks.
         - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
         - The largest number of ``value`` is at most the largest logit plus the largest other number that is
           not a mask, as for sums and selections.
