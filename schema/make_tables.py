@@ -4,8 +4,8 @@
     python schema/make_tables.py           write it
     python schema/make_tables.py --check   exit 1 when it is out of date
 
-It reads the part of the flatbuffers schema language that circle.fbs uses; anything else is an error.  The
-head of circle.fbs explains the attributes.
+It reads the part of the flatbuffers schema language that circle.fbs uses.  Other declarations are errors, but
+names of types and attributes are not checked.  The head of circle.fbs explains the attributes.
 """
 
 from __future__ import annotations

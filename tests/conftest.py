@@ -13,11 +13,16 @@ SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[2] / "sh
 MODELS = sorted(path for suffix in ("circle", "tflite") for path in SHARED.glob(f"models/*/*.{suffix}"))
 
 
+def without(data: str) -> str:
+    """Return the reason why a test that needs ``data``, a part of the shared data, is skipped."""
+    return f"no {data} in {SHARED}; CIRCLEKIT_SHARED can name another folder"
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Return the folder of shared data; tests that need it are skipped where it is absent."""
     if not SHARED.is_dir():
-        pytest.skip(f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+        pytest.skip(without("files"))
     return SHARED
 
 
@@ -34,5 +39,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [str(path.relative_to(SHARED / "models")) for path in MODELS]
         metafunc.parametrize("model_path", MODELS, ids=names)
     else:
-        skip = pytest.mark.skip(reason=f"no shared models at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+        skip = pytest.mark.skip(reason=without("models"))
         metafunc.parametrize("model_path", [pytest.param(SHARED, marks=skip)], ids=["absent"])

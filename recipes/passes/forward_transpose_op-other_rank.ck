@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected rank 4, that of %t, got 5
+# Refused: %y: expected rank 4, as %t has, got 5
 
 graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
   %t/perm = const i32[4] [0, 3, 1, 2]
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4,5], %u: f32[2,3,4,5]) -> %y {
 rules {
   passes(forward_transpose_op)
   unchanged()
-  refused("expected rank 4, that of %t, got 5")
+  refused("expected rank 4, as %t has, got 5")
 }

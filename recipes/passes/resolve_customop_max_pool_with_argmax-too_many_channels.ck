@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: windows of 4 in 4097 channels, expected at most 4096 of either
+# Refused: %y: expected at most 4096 elements in a window and at most 4096 channels, got 4 and 4097
 
 graph main(%x: f32[1,2,2,4097]) -> %y, %p {
   %y, %p = Opaque(%x) {
@@ -11,5 +11,5 @@ graph main(%x: f32[1,2,2,4097]) -> %y, %p {
 rules {
   passes(resolve_customop_max_pool_with_argmax)
   unchanged()
-  refused("windows of 4 in 4097 channels, expected at most 4096 of either")
+  refused("expected at most 4096 elements in a window and at most 4096 channels, got 4 and 4097")
 }

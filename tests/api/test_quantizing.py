@@ -128,6 +128,15 @@ def test_the_report_says_what_the_user_may_not_expect() -> None:
         assert note == "the scheme is for no operator of the model: there was nothing to quantize"
 
 
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_an_interrupted_calibration_is_noted(is_complete: bool) -> None:
+    calibration = circlekit.calibrate(circlekit.parse(NET), SAMPLES[:1])
+    calibration.is_complete = is_complete
+    report = circlekit.quantize(circlekit.parse(NET), calibration=calibration)
+    note = "the calibration was interrupted: it covers only 1 sample"
+    assert (note in report.notes) == (not is_complete)
+
+
 def test_the_sizes_are_those_of_the_files(tmp_path: Path) -> None:
     """A zip archive after the model belongs to the file."""
     circlekit.save(circlekit.parse(NET), tmp_path / "net.tflite")

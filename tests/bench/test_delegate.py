@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tools.bench.delegate``: which operators of a model LiteRT's delegate runs; the latencies of models."""
+"""``tools.bench.delegate``: the operators that LiteRT's delegate runs, and latencies."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import circlekit
 from circlekit.cli.circle2circle import main as circle2circle
 from circlekit.cli.optimize import optimize as main
 from circlekit.ir.text import parse_model
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 from tests.nets import TCONV_BATCH_NORM
 
 FEATURES = SHARED / "peer" / "features.md"
@@ -66,7 +66,7 @@ def test_help_has_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert not {name for name in [*PASSES, *OTHERS] if f"--{name}" not in words}
 
 
-@pytest.mark.skipif(not FEATURES.is_file(), reason=f"no {FEATURES}, CIRCLEKIT_SHARED can name the folder")
+@pytest.mark.skipif(not FEATURES.is_file(), reason=without("peer/features.md"))
 def test_lists_of_flags_are_complete() -> None:
     """The first column of the tables in section 1 of the document on ONE names the flags."""
     text = FEATURES.read_text().partition("\n## 1. ")[2].partition("\n## 2. ")[0]

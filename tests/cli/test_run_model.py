@@ -84,6 +84,17 @@ def test_names_of_a_signature(net: str, tmp_path: Path, capsys: Output) -> None:
     assert "there is no signature 'hal'; did you mean half?" in capsys.readouterr().err
 
 
+def test_the_first_of_two_signatures_with_one_key_runs(net: str, capsys: Output) -> None:
+    """LiteRT runs the first one, too."""
+    Path(net).write_text(TEXT.replace('"total"', '"half"'))
+    assert run_command([net, "--signature", "half", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    assert [output["name"] for output in record["outputs"]] == ["sum", "negative"]
+    assert run_command([net, "--signature", "x"]) == 1
+    assert run_command([net, "--graph", "x"]) == 1
+    assert "the model has main, other\n" in capsys.readouterr().err
+
+
 def test_random_inputs_are_seeded(net: str, capsys: Output) -> None:
     documents = []
     for words in ((), ("--random", "--seed=0"), ("--seed=1",)):

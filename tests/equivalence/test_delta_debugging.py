@@ -103,7 +103,7 @@ def test_a_constant_that_matters_becomes_its_first_number_rounded() -> None:
     assert factor.array().tolist() == [3.0], "3.25, rounded"
 
 
-def test_a_file_error_ends_the_reduction_and_other_errors_mean_no() -> None:
+def test_a_file_error_ends_the_reduction_and_any_other_error_rejects_the_candidate() -> None:
     def invalid(model: Model) -> bool:
         raise ModelError("not that one")
 
@@ -146,7 +146,7 @@ def test_the_search_ends_when_nothing_more_can_go() -> None:
         ([np.nan, 2.2], [[0, 0], [1, 1]]),
     ],
 )
-def test_simpler_constants_are_tried_from_the_simplest(data: list[float], simpler: list[list[float]]) -> None:
+def test_the_simplest_constants_are_tried_first(data: list[float], simpler: list[list[float]]) -> None:
     """Zeros; ones; the first number, rounded, everywhere; all numbers rounded; all with one decimal.
 
     The list ends before the first candidate that equals ``data``.  Candidates with NaN are left out.

@@ -48,7 +48,9 @@ PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
         ("%y = ResizeBilinear(%x, %s)", ["%x: i16[1,7,7,1]", "%s: i32[2]"], None),
     ],
 )
-def test_which_operators_are_undefined(line: str, inputs: list[str], expected: str | None) -> None:
+def test_operators_that_litert_leaves_undefined_are_found(
+    line: str, inputs: list[str], expected: str | None
+) -> None:
     found = fault(line, *inputs)
     assert (found is None) == (expected is None)
     assert expected is None or expected in (found or "")
@@ -98,7 +100,7 @@ def test_the_first_fault_is_told() -> None:
 
 
 @pytest.mark.parametrize("unknown", [None, "shape", "begin", "end", "strides"])
-def test_a_slice_of_which_one_thing_is_unknown(unknown: str | None) -> None:
+def test_a_slice_with_an_unknown_rank_begin_end_or_stride_is_undefined(unknown: str | None) -> None:
     operands = ", ".join(
         "%b" if name == unknown else f"[{n}]" for name, n in (("begin", 1), ("end", 2), ("strides", 1))
     )

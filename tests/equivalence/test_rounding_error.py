@@ -62,7 +62,7 @@ def test_a_wrong_factor_is_not_excused() -> None:
     assert not compare(amplifier(), with_factor(amplifier(), 1e-4)).equal
 
 
-def test_what_is_no_float_gets_no_slack() -> None:
+def test_integers_get_no_slack() -> None:
     model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
     assert rounding_error(model, reference_runs(model)[0][0]) == [0.0]
 
@@ -93,7 +93,9 @@ def test_weights_move_to_a_neighbor() -> None:
         ([], [], 0.0),
     ],
 )
-def test_what_is_excused(reference: list[float], moved: list[float], expected: float) -> None:
+def test_four_times_the_difference_is_excused_up_to_the_limit(
+    reference: list[float], moved: list[float], expected: float
+) -> None:
     arrays = np.array(reference, np.float32), np.array(moved, np.float32)
     assert excused(*arrays, limit=0.02) == expected
 

@@ -162,7 +162,7 @@ def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
         ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
     ],
 )
-def test_which_size_an_operator_indexes(call: str, bound: int | None) -> None:
+def test_indices_are_bounded_by_the_axis_that_they_index(call: str, bound: int | None) -> None:
     text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2], %free: i32[*]) -> %y { %y = CALL }"
     result = "" if " : " in call else " : f32[*]"
     graph = main_graph(text.replace("CALL", call + result))

@@ -114,7 +114,7 @@ def test_unknown_dimensions_are_two_and_one(number: float) -> None:
     assert worst.index == (1, 0), "in the second row"
 
 
-def test_unknown_dimensions_are_only_one_where_the_model_takes_nothing_else() -> None:
+def test_unknown_dimensions_get_a_size_other_than_1_if_the_model_takes_it() -> None:
     only_one = of_unknown_size("%y = Reshape(%x, [3]) : f32[3]")
     found = compare(only_one, only_one)
     assert found.equal

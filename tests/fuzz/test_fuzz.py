@@ -32,7 +32,7 @@ def seeds() -> Seeds:
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
-def test_what_was_found_once(path: Path) -> None:
+def test_inputs_that_once_failed_are_handled(path: Path) -> None:
     """A file of an earlier fault is refused with a CirclekitError, or O1 keeps its values."""
     with time_limit(20):
         outcome = outcome_of(case_of(path), with_values=True)

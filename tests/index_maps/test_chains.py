@@ -102,7 +102,9 @@ def test_parts_that_are_joined_again_come_from_the_whole(joined: str, expected: 
         ("%y, %z", "%z = Neg(%y)", ["y", "b", "a"]),  # users of the result read it as before
     ],
 )
-def test_operators_that_others_need_stay(results: str, more: str, dead: list[str]) -> None:
+def test_operators_stay_if_an_output_or_another_operator_needs_them(
+    results: str, more: str, dead: list[str]
+) -> None:
     graph = graph_of(CHAIN + more, results=results)
     result = graph.outputs[0]
     ops = list(origins(result))[-1].ops

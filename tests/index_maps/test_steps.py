@@ -88,7 +88,7 @@ def test_every_join_of_a_map_computes_it(shape: tuple[int, ...], count: int, is_
             assert costs[0] <= Join(is_pack, axis, rest).cost(sources)
 
 
-def test_the_cost_of_a_join_is_what_it_copies_and_its_runs() -> None:
+def test_the_cost_of_a_join_depends_on_copied_bytes_and_runs() -> None:
     """A run: contiguous elements of one source in the result.  On axis 2, each source has 2 * 3 runs."""
     sources = tuple(Value(name, i32, (2, 3, 4)) for name in "ab")
     for is_pack, axis, runs in ((True, 0, 2), (True, 3, 48), (False, 0, 2), (False, 2, 12)):

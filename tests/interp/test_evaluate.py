@@ -190,7 +190,7 @@ def test_a_custom_kernel_that_returns_lists_of_unequal_lengths() -> None:
         ("", abs, "expected the name of a custom operator, got ''"),
     ],
 )
-def test_what_cannot_be_registered(name: Any, kernel: Any, message: str) -> None:
+def test_wrong_names_and_kernels_are_not_registered(name: Any, kernel: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         register_custom(name, kernel)
 

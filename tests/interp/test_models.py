@@ -15,7 +15,7 @@ from circlekit.interp import run
 from circlekit.io.read.load import load
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 from tests.ops.litert import assert_close
 
 TOLERANCE = {"tico": 1e-4}
@@ -84,7 +84,7 @@ def run_reference(model: bytes, inputs: list[Array]) -> list[Array]:
 CASES = sorted(TRAPS.glob("*/model.tflite"))
 
 
-@pytest.mark.skipif(not CASES, reason=f"no recorded cases at {TRAPS}")
+@pytest.mark.skipif(not CASES, reason=without("peer/traps"))
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.parent.name)
 def test_trap(path: Path) -> None:
     """The models as they are, without any pass."""

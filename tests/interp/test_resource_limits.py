@@ -107,7 +107,7 @@ graph main(%x: f32[65536]) -> %z {
 """
 
 
-def test_what_is_alive_counts() -> None:
+def test_all_values_that_live_at_once_count_towards_the_limit() -> None:
     """In the chain two values of 256 KiB live at once; in the fan, where AddN reads %a, %b and %c, four."""
     chain = parse_model(CHAIN.replace("OTHER", "Neg(%c)"))
     fan = parse_model(CHAIN.replace("OTHER", "AddN(%a, %b, %c)"))

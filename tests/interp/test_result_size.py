@@ -46,7 +46,7 @@ def test_static_bytes(dtype: DType, shape: Shape | None, size: int | None) -> No
     assert ResultMemory(Result(Value("x", dtype, shape))).static_bytes == size
 
 
-def test_several_results_are_added_and_no_results_are_unknown() -> None:
+def test_the_sizes_of_several_results_are_added_and_without_results_the_size_is_unknown() -> None:
     text = "graph main(%x: f32[4,6]) -> %a, %b { %a, %b = Split([1], %x) {num_splits: 2} }"
     assert ResultMemory(parse_model(text).main.ops[0]).static_bytes == 96
     assert ResultMemory(AssignVariable(Value("r", i32, (1,)), Value("v", f32, (3,)))).static_bytes is None

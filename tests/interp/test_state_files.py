@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with state, resources, sparse data and custom operators.
 
-LiteRT and our interpreter run a saved model from the same bytes.  In each run, the outputs must be equal.
+LiteRT and our interpreter run a saved model from the same bytes.  In each run, the outputs must be equal
+within the tolerance of ``assert_close``.
 """
 
 from __future__ import annotations

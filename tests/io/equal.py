@@ -31,6 +31,8 @@ def assert_same_model(a: Model, b: Model) -> None:
     for one, two in zip(a.graphs, b.graphs, strict=True):
         _same_graph(one, two, names)
     assert _plain(a.signatures, names) == _plain(b.signatures, names)
+    for first, second in zip(a.signatures, b.signatures, strict=True):  # equal dicts may differ in order
+        assert (list(first.inputs), list(first.outputs)) == (list(second.inputs), list(second.outputs))
 
 
 def _same_graph(a: Graph, b: Graph, names: dict[int, Any]) -> None:

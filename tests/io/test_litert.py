@@ -30,7 +30,11 @@ def outputs(data: bytes, path: Path) -> list[Array]:
 
 
 def test_values_stay_equal_after_saving(model_path: Path) -> None:
-    """Saved as .tflite: as usual; with external data (as above 2 GiB); after a round trip through .circle."""
+    """The model is saved as .tflite in three ways.
+
+    They are: as usual; with its constants behind the flatbuffer, as in files of more than 2 GiB; after a
+    round trip through .circle.
+    """
     model = load(model_path)
     far = b"".join(encoded(model, "tflite", 0).pieces())
     back = to_bytes(load_bytes(to_bytes(model, "circle")), "tflite")

@@ -52,7 +52,7 @@ def test_chunks_are_what_numpy_copies(array: Array, limit: int) -> None:
     assert sample(array, little) == sample(np.ascontiguousarray(array, little))
 
 
-def test_a_sample_is_of_both_ends() -> None:
+def test_a_sample_has_the_first_and_the_last_bytes() -> None:
     array = np.arange(3 * SAMPLE_BYTES, dtype=np.uint8)
     assert sample(array) == array[:SAMPLE_BYTES].tobytes() + array[-SAMPLE_BYTES:].tobytes()
     assert sample(array.reshape(3, -1).T.copy().T) == sample(array)

@@ -66,7 +66,7 @@ def test_a_constant_keeps_its_array() -> None:
 @pytest.mark.parametrize(
     ("data", "found"), [([1, 2], "list"), (np.array(["a"]), "<U1"), (np.zeros(2, ">f4"), ">f4")]
 )
-def test_what_cannot_be_a_constant(data: Any, found: str) -> None:
+def test_only_numbers_and_bools_can_be_a_constant(data: Any, found: str) -> None:
     with pytest.raises(ModelError, match=f"%c: expected an array of numbers or bools, got {found}"):
         Value.constant("c", data)
 
@@ -160,7 +160,7 @@ def test_a_subclass_keeps_the_positions_of_its_base() -> None:
     assert not Base.commutative
 
 
-def test_missing_operands_before_a_new_one_are_absent() -> None:
+def test_setting_a_later_operand_leaves_those_before_it_absent() -> None:
     x = Value("x", f32, (1,))
     op = OpaqueOp(code="CUSTOM", results=[])
     op.set_input(2, x)
@@ -246,7 +246,7 @@ def test_operators_of_no_or_another_graph_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("index", "value"), [(0, "a"), (3, "y")])
-def test_what_is_used_cannot_be_removed(index: int, value: str) -> None:
+def test_an_operator_whose_result_is_used_cannot_be_removed(index: int, value: str) -> None:
     graph = net()
     with pytest.raises(ModelError, match=f"cannot be removed: its result %{value} is still used"):
         graph.remove(graph.ops[index])
@@ -270,7 +270,7 @@ def test_replace_an_output_keeps_its_name() -> None:
     assert graph.ops[3].inputs[0] is values["y"]
 
 
-def test_what_cannot_replace_an_output() -> None:
+def test_only_some_values_can_replace_an_output() -> None:
     graph = net()
     values = named(graph)
     variable = Value("v", f32, (1, 4))

@@ -83,7 +83,7 @@ def test_the_largest_and_the_smallest_axis_number_follow() -> None:
 
 
 class Plain(Op, results=()):
-    """An operator without results, operands in a layout, or a kernel."""
+    """An operator that has no results, no operand with a layout and no kernel."""
 
 
 def test_defaults() -> None:

@@ -138,7 +138,7 @@ def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
     assert [v.shape for v in model.main.values()] == [(), ()]
 
 
-def test_what_fits_no_rank_is_refused() -> None:
+def test_an_operator_that_fits_no_rank_is_refused() -> None:
     model = parse_model("graph main(%x: f32[], %z: f32[3]) -> %y {\n%y = MaxPool2D(%z): f32[]\n}")
     with pytest.raises(ShapeError, match="op 0 MaxPool2D"):
         settle_ranks(model)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.recipes.dredd_cases import Case, cases_of
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 
 ONE_FILES = SHARED / "peer" / "one"
 SOURCES = {"one_recipe": "", "one_dredd": "circle2circle.tsv", "one_value": "pass-value.tsv"}
@@ -19,9 +19,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if fixture not in metafunc.fixturenames:
             continue
         if not ONE_FILES.is_dir():
-            skip = pytest.mark.skip(
-                reason=f"no recipes of ONE at {ONE_FILES}, CIRCLEKIT_SHARED can name the folder"
-            )
+            skip = pytest.mark.skip(reason=without("peer/one"))
             metafunc.parametrize(fixture, [pytest.param(None, marks=skip)], ids=["absent"])
             continue
         cases = cases_of(ONE_FILES / source, with_rules=fixture != "one_value")

@@ -8,12 +8,12 @@ import pytest
 
 import circlekit
 from circlekit.ir.value import Array
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 
 MODELS = SHARED / "models"
 
 if not MODELS.is_dir():
-    pytestmark = pytest.mark.skip(reason=f"no models at {MODELS}, CIRCLEKIT_SHARED can name the folder")
+    pytestmark = pytest.mark.skip(reason=without("models"))
 
 MOST = {
     "mlperf_tiny/ad01_int8.tflite": 10,

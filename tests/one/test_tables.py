@@ -29,14 +29,14 @@ from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.pipelines import pipeline_passes
 from circlekit.recipes.load import load_recipe
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 from tests.passes.kit import make_input
 
 ONE_FILES = SHARED / "peer" / "one"
 RECIPES = Path(__file__).parents[2] / "recipes" / "passes"
 
 if not ONE_FILES.is_dir():
-    pytestmark = pytest.mark.skip(reason=f"no tables at {ONE_FILES}, CIRCLEKIT_SHARED can name the folder")
+    pytestmark = pytest.mark.skip(reason=without("peer/one"))
 
 Row = dict[str, str]
 

@@ -21,7 +21,7 @@ from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
 from circlekit.passes.engine.registry import all_passes
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 
 TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
 
@@ -32,7 +32,7 @@ LiteRT computed the outputs; for operators that only circle has, ONE's interpret
 """
 
 if not TRAPS:
-    pytestmark = pytest.mark.skip(reason=f"no traps at {SHARED}, CIRCLEKIT_SHARED can name the folder")
+    pytestmark = pytest.mark.skip(reason=without("peer/traps"))
 
 
 def recorded(folder: Path, prefix: str) -> list[Array]:

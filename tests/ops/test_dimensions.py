@@ -69,6 +69,20 @@ def test_a_regrouped_shape_changes_at_the_same_end(
     assert regrouped(before, after, result, outer=False) == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "result", "expected"),
+    [
+        ((4, 3), (8, 3), (1, 12), [2, 12]),
+        ((1, 4, 3), (1, 8, 6), (2, 6), [8, 6]),  # several dimensions change; a dimension of 1 is skipped
+        ((4, 3), (4, 6), (1, 12), [1, 24]),  # the outermost dimension stays
+    ],
+)
+def test_with_outer_the_first_dimension_changes_with_the_outermost_one(
+    before: Shape, after: Shape, result: Shape, expected: list[int]
+) -> None:
+    assert regrouped(before, after, result, outer=True) == expected
+
+
 def test_broadcast_shapes_refuses() -> None:
     with pytest.raises(ShapeError, match=r"shapes \[2,3\] and \[4\] do not broadcast: dimensions 3 and 4"):
         broadcast_shapes((2, 3), (4,))

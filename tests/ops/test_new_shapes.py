@@ -118,7 +118,7 @@ def test_an_unknown_dimension_has_no_constant() -> None:
             changes(node(line, before), (*after[:1], None, *after[2:]))
 
 
-def test_only_dimensions_that_are_those_of_the_operand_are_broadcast_to_the_new_ones() -> None:
+def test_only_dimensions_equal_to_those_of_the_operand_follow_its_new_shape() -> None:
     assert changes(node("BroadcastTo(%x, [2,5])", (1, 5)), (1, 4)) == {"shape": [2, 4]}
     assert changes(node("BroadcastTo(%x, [1,5])", (1, 5)), (3, 5)) == {"shape": [3, 5]}
     assert changes(node("BroadcastTo(%x, [2,2])", (1, 2)), (1, 3)) == {"shape": [2, 3]}

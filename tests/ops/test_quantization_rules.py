@@ -107,7 +107,7 @@ def test_recurrent_weights_have_their_channels_where_products_have_them(code: st
         ("SquaredDifference(%x, %x)", "i8", "SQUARED_DIFFERENCE"),
     ],
 )
-def test_the_least_step_is_the_least_with_which_kernels_work(line: str, dtype: str, code: str) -> None:
+def test_kernels_do_not_work_with_less_than_the_least_step(line: str, dtype: str, code: str) -> None:
     """With half of this step, LiteRT's last multiplier is not below 1, and LiteRT ends the program.
 
     Our kernel of HARD_SWISH refuses half of the step; our other kernels compute with it.

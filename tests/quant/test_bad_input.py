@@ -138,7 +138,7 @@ def test_scalars_quantize_and_run(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
-def test_a_bias_with_a_leading_axis_has_its_scales_on_the_last_one(scheme: str) -> None:
+def test_a_bias_of_rank_2_has_its_scales_on_the_last_axis(scheme: str) -> None:
     text = """
     graph main(%x: f32[2,8]) -> %y {
       %w = const f32[4,8] gaussian(0, 0.3)

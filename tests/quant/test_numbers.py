@@ -179,5 +179,7 @@ def test_statistics_join_where_one_has_none() -> None:
 
 
 def test_integer_scales_of_ones_quantizer_are_at_least_1() -> None:
-    given = Quantization(np.array([0.2, 1.4, 2.5, 0.99], np.float32), np.zeros(4, np.int64))
-    assert with_integer_scale(given).scale.tolist() == [1, 1, 3, 1]
+    given = Quantization(np.array([0.2, 1.4, 2.5, 0.99], np.float32), np.zeros(4, np.int64), details={"a": 1})
+    found = with_integer_scale(given)
+    assert found.scale.tolist() == [1, 1, 3, 1]
+    assert found.details == given.details

@@ -153,6 +153,14 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
         lambda g: g["operators"]["c"]["operands"]["1"].update(scale=1e-17, zero_point=0),
         "the bias %b does not fit into i32",
     ),
+    (  # also if the plan states the product of the scales
+        lambda g: (
+            g["tensors"]["x"].update(scale=0.5),
+            g["operators"]["c"]["operands"]["1"].update(scale=2.0**-56, zero_point=0),
+            g["operators"]["c"]["operands"]["2"].update(scale=2.0**-57, zero_point=0),
+        ),
+        "the bias %b does not fit into i32",
+    ),
     (
         lambda g: g["tensors"]["x"].update(dtype="f16", scale=[], zero_point=[]),
         "%c, operand 0 .%x.: expected i8, got f16",

@@ -238,7 +238,7 @@ def test_samples_are_run_only_if_a_scheme_reads_ranges(
 
 @pytest.mark.parametrize("join", ["Concatenation(%a, %b, %c, %e)", "Pack(%a, %b, %c) {values_count: 3}"])
 @pytest.mark.parametrize("observed", ["a b", "b z", "a z"])
-def test_missing_ranges_at_a_join_follow_from_the_known_ones(join: str, observed: str) -> None:
+def test_missing_ranges_at_a_join_follow_from_known_ranges(join: str, observed: str) -> None:
     """A joined tensor without a range covers all operands.
 
     An operand without a range gets that of the joined tensor.  %e is empty.

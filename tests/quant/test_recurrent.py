@@ -271,7 +271,7 @@ def test_a_float_state_that_an_integer_operator_reads_stays_a_variable() -> None
 
 @pytest.mark.parametrize("change", ["nothing", "input", "constant", "other reader"])
 def test_a_sequence_with_states_of_its_own_is_no_obstacle_for_a_search(change: str) -> None:
-    """Its state is an obstacle if it is an input, not a variable, or has another reader."""
+    """Its state is an obstacle if it is an input of the graph, a constant, or read by another operator."""
     model = lstm()
     cell = dict(next(iter(model.main)).operand_items())["cell_state"]
     assert cell is not None

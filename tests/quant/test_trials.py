@@ -105,7 +105,7 @@ def test_settings_are_described() -> None:
 
 
 class Spent(SearchBudget):
-    """A budget of 100 runs; the share of the search for settings is spent, and ``extra`` runs more."""
+    """A budget of 100 runs.  The share of the search for settings and ``extra`` further runs are spent."""
 
     def __init__(self, extra: float) -> None:
         super().__init__(100.0, WORK_PER_SECOND)

@@ -11,12 +11,10 @@ import pytest
 
 from circlekit.ir.graph import Model
 from circlekit.recipes.load import load_recipe
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 
 RECIPES = sorted(SHARED.glob("peer/one/*/*/test.recipe"))
-ABSENT = pytest.mark.skip(
-    reason=f"no recipes of ONE at {SHARED}/peer/one; CIRCLEKIT_SHARED can name the folder"
-)
+ABSENT = pytest.mark.skip(reason=without("peer/one"))
 
 each_recipe = pytest.mark.parametrize(
     "path", RECIPES or [pytest.param(Path(), marks=ABSENT)], ids=lambda p: p.parent.name or "absent"

@@ -229,7 +229,7 @@ def test_values_are_compared_with_litert(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.failures[0].startswith("before the passes, %y, LiteRT's and ours: [")
 
 
-def test_zero_and_what_rounding_leaves_of_it_are_equal(tmp_path: Path) -> None:
+def test_zero_equals_a_difference_that_rounding_leaves(tmp_path: Path) -> None:
     """Only one of two equal terms is folded into weights: their difference is 0 before and 1e-8 after."""
     result = run(
         tmp_path,
@@ -266,7 +266,7 @@ def test_model_of_one_that_litert_refuses_passes_with_a_note(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("fmt", "status"), [("tflite", FAILED), ("circle", PASSED)])
-def test_litert_must_run_the_tflite_result_of_what_it_ran(
+def test_litert_must_run_the_result_if_it_ran_the_model(
     fmt: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_model = litert.run_model

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many dredd tests at once: in processes, with folders and imports of their own."""
+"""Many dredd tests at once, in processes.  Processes share imports; each test has a folder of its own."""
 
 from __future__ import annotations
 

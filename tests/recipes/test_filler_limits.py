@@ -92,6 +92,12 @@ def test_long_constants_are_not_listed(size: int) -> None:
     assert written(data.tobytes(), DType.FLOAT32, size, True)["tag"] in ("explicit", "base64")
 
 
+@pytest.mark.parametrize("largest", [1e39, 1e300, np.finfo(np.float64).max])
+def test_no_gaussian_filler_has_a_mean_or_deviation_beyond_float32(largest: float) -> None:
+    data = np.linspace(0.5, 1.0, MAX_LISTED + 1) * largest
+    assert written(data.tobytes(), DType.FLOAT64, data.size, True)["tag"] == "base64"
+
+
 @pytest.mark.parametrize("size", [MAX_LISTED - 1, MAX_LISTED, MAX_LISTED + 1])
 def test_data_that_cannot_be_listed_are_in_files_if_long(size: int) -> None:
     folder = Folder("r")

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recipe of an operator or a network, once: its rules, shapes and values.
-
-Other tests use samples of these recipes.
-"""
+"""Every recipe of an operator or a network, once: its rules, shapes and values."""
 
 from __future__ import annotations
 

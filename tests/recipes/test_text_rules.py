@@ -176,7 +176,7 @@ def test_tolerance_0_and_format_circle_are_valid() -> None:
     assert (block.tolerance, block.format) == (0.0, "circle")
 
 
-def test_rules_on_graphs_that_operators_call() -> None:
+def test_rules_apply_to_called_graphs() -> None:
     text = """
     graph main(%c: bool[], %x: f32[2]) -> %y { %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2] }
     graph a(%p: f32[2]) -> %q { %q = Neg(%p) }

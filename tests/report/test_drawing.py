@@ -138,7 +138,10 @@ IRREGULAR = [["Abs", "Neg", "Relu", "Exp"][int(d)] for d in "0120310233211003201
 
 
 def test_values_that_cross_are_counted() -> None:
-    """Operators 1 and 3 read %v0, so %v0 crosses the places before 2 and 3, as %v1 or %v2 does."""
+    """Operators 1 and 3 read %v0, so two values cross the place before operator 2: %v0 and %v1.
+
+    Two values also cross the place before operator 3: %v0 and %v2.
+    """
     graph = chain(["Abs", "Neg", "Exp", "", "Relu"], skips=[3])
     assert crossing_values(graph.ops)[:5] == [0, 1, 2, 2, 1]
 

@@ -68,7 +68,7 @@ def test_the_size_after_passes_is_that_of_the_file() -> None:
     assert to_bytes(after.source.model, "tflite").endswith(archive.getvalue())
 
 
-def test_what_passes_did() -> None:
+def test_the_page_shows_the_model_before_and_after_the_passes() -> None:
     page = render(content_of(NET)).decode()
     assert "fuse_mul_with_conv" in page
     elements = Elements(page)

@@ -194,7 +194,7 @@ def test_control_characters_are_shown_as_escapes() -> None:
 
 
 @pytest.mark.parametrize(("scale", "is_good"), [(0.05, True), (1.0, False)])
-def test_a_quantized_form_is_good_from_20_decibels_on(scale: float, is_good: bool) -> None:
+def test_a_quantized_form_with_20_decibels_is_good(scale: float, is_good: bool) -> None:
     """Rounding has the mean squared error scale**2 / 12; the numbers have the mean square 0.76.
 
     The ratio is 10 * log10(12 * 0.76 / 0.05**2) = 35.6 dB for the scale 0.05, and 9.6 dB for the scale 1.

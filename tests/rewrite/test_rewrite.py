@@ -21,7 +21,8 @@ from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules
 
 @pytest.fixture(autouse=True)
 def _registry() -> Iterator[None]:
-    known = all_passes()  # loads all passes: one that only a test loaded would be lost after the test
+    # load all passes first: a pass that is first loaded by a test would be cleared and never loaded again
+    known = all_passes()
     yield
     PASSES.clear()
     PASSES.update(known)

@@ -118,7 +118,7 @@ def test_fewest_parts_may_begin_with_the_smaller_group() -> None:
     assert expect_equal_parts(model, table_of({"NEG": "npu"}), fewest=True) == 2
 
 
-def test_parts_alone_round_as_the_whole_does(shared: Path) -> None:
+def test_parts_that_run_alone_round_like_the_whole_model(shared: Path) -> None:
     """LiteRT's reference kernels lack DEPTH_TO_SPACE of int8: the whole model runs on optimized kernels.
 
     The parts without this operator must use optimized kernels, too, when each is run alone.

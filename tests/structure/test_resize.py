@@ -91,7 +91,7 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_batch_that_reshapes_fold_into_another_axis_is_resized(shared: Path) -> None:
+def test_batch_can_change_where_a_reshape_merges_it_with_another_axis(shared: Path) -> None:
     """Attention: reshapes to [heads, rows, columns] and back, with -1 in one of the shapes."""
     model = circlekit.load(shared / "models/tico/llm_block.circle")
     rng = np.random.default_rng(0)
@@ -186,7 +186,7 @@ def test_inputs_of_unknown_rank_may_get_a_shape_or_stay(
     assert [value.shape for value in resized.main.outputs] == expected
 
 
-def test_graphs_that_operators_call_are_resized() -> None:
+def test_called_graphs_are_resized() -> None:
     text = """
         graph main(%c: bool[], %x: f32[2]) -> %y {
           %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]
@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_refused_with_its_place() -> None:
         ({4: [1]}, "expected the name of an input, got int"),
     ],
 )
-def test_what_is_no_shape(shapes: Any, message: str) -> None:
+def test_invalid_shapes_are_refused(shapes: Any, message: str) -> None:
     """No operator reads the input, so no shape rule could refuse the shape."""
     with pytest.raises(ModelError, match=message):
         circlekit.resize(circlekit.parse("graph main(%x: f32[1,4]) -> %x {}"), shapes)

@@ -98,7 +98,7 @@ def test_an_output_that_a_selected_operator_reads_stays_an_output() -> None:
         ([], [], "No operator selected"),
     ],
 )
-def test_what_cannot_be_selected(ids: Any, names: Any, message: str) -> None:
+def test_wrong_selections_are_refused(ids: Any, names: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         circlekit.select(circlekit.parse(NET), ids, names)
 
@@ -304,7 +304,7 @@ def test_an_output_that_a_model_only_passes_on_remains_an_output(texts: str, out
     assert [value.name for value in merged.main.outputs] == [outputs]
 
 
-def test_what_cannot_be_merged() -> None:
+def test_models_that_do_not_fit_are_not_merged() -> None:
     head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
     wide = circlekit.parse(TAIL.replace("[2]", "[3]"))
     with pytest.raises(ShapeError, match="expected equal dtypes, shapes and quantizations"):

@@ -91,7 +91,7 @@ def test_a_shape_that_onert_computes_otherwise(
 
 
 @needs_onert
-def test_a_result_of_the_right_shape_with_its_elements_elsewhere() -> None:
+def test_a_sum_along_a_wrong_axis_on_onert_is_found_by_the_check() -> None:
     """The rows of [2,4] are added to [2,2,4] along another axis than those of [2,1,4]."""
     model = circlekit.parse("""
 graph main(%x: f32[2,1,4], %u: f32[2,2,4]) -> %y {

@@ -199,7 +199,7 @@ def test_the_smallest_gap_is_taken_if_the_planner_looks_for_it(planner: Planner,
         ("%y = Shape(%x) {out_type: i32}", True),
     ],
 )
-def test_what_is_computed_before_the_first_run(line: str, is_early: bool) -> None:
+def test_listed_operators_on_constants_are_computed_before_the_first_run(line: str, is_early: bool) -> None:
     (op,) = circlekit.parse(f"graph main(%x: f32[?]) -> %y {{ {line} }}").main.ops
     assert replace(LITERT, early=frozenset({"NEG", "SHAPE"})).is_computed_early(op) is is_early
 

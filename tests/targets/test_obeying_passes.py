@@ -153,7 +153,7 @@ def test_the_report_counts_what_does_not_run() -> None:
     assert str(circlekit.optimize(circlekit.parse(NEGATED), target=toy("SUB", "NEG", "ADD")).targets[0]) == ""
 
 
-def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
+def test_passes_may_make_operators_that_legalization_makes_runnable() -> None:
     """The target's TRANSPOSE_CONV has no bias.  The batch norm is fused; legalization splits off the bias."""
     model = circlekit.load(TCONV)
     circlekit.optimize(model, verify=True)

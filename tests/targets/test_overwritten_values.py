@@ -43,7 +43,7 @@ def test_later_readers_of_other_views_are_found_in_order() -> None:
         "%b = Add(%s, 1.0)\n%y = Neg(%b)\n%z = Abs(%b)",  # only the result is read
     ],
 )
-def test_what_is_not_overwritten(lines: str) -> None:
+def test_no_value_is_overwritten(lines: str) -> None:
     assert overwritten_values(graph_with(lines), LITERT) == []
 
 

@@ -19,14 +19,14 @@ from circlekit.ir.declaration import DECLARATIONS
 from circlekit.ir.dtypes import BY_SHORT
 from circlekit.recipes.load import load_recipe
 from circlekit.targets.target import TABLES, find_target
-from tests.conftest import SHARED
+from tests.conftest import SHARED, without
 
 ONE = SHARED / "peer/one"
 NAMES = (Path(__file__).with_name("one_value_tests.txt")).read_text().partition("\n")[2].split()
 RUN_BY_ONE = [path for path in ONE.glob("*Recipes/*/test.recipe") if path.parent.name in NAMES]
 CIRCLE_ONLY = ["InstanceNorm_000", "InstanceNorm_001", "RmsNorm_000", "RoPE_000"]
 
-needs_recipes = pytest.mark.skipif(not RUN_BY_ONE, reason=f"no recipes of ONE at {ONE}")
+needs_recipes = pytest.mark.skipif(not RUN_BY_ONE, reason=without("peer/one"))
 
 
 def refusals(target: str, model: circlekit.Model) -> list[str]:

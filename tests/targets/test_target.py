@@ -281,7 +281,7 @@ def test_the_distance_of_forms(form: str, other: str, distance: int) -> None:
     assert _distance(form, other) == distance
 
 
-def test_the_wanted_change_has_no_word_on_what_the_operator_has() -> None:
+def test_the_wanted_change_leaves_out_what_the_operator_has() -> None:
     op = add((2, 3), (3,))
     device = target(any_of=[[{"rank": 1}, {"same_shape": [["lhs", "rhs"]]}]])
     refusal, change = device.refusal(op), device.wanted_change(op)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder of random models: its inputs, which operators it rejects, and which outputs it chooses."""
+"""The builder of random models: its inputs, which operators it rejects, and which outputs it chooses.
+
+``decide(m, monkeypatch, 0.6)`` makes exactly those random events happen that have the probability 0.6 in
+``model_builder.py``.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +52,12 @@ def test_most_often_the_newest_value_of_the_dtype_is_picked(
     m: ModelBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     m.pool = [Value(str(number), f32, (number,)) for number in range(10)]
-    decide(m, monkeypatch, 0.6)  # the newest value; with 0.8, one of the last six; else any
+    decide(m, monkeypatch, 0.6)  # this event: the newest value is picked
     assert m.pick() is m.pool[9]
     assert m.pick(lambda v: v.name < "4") is m.pool[3]
-    decide(m, monkeypatch, 0.8)
+    decide(m, monkeypatch, 0.8)  # this event: one of the last six is picked
     assert {m.pick().name for _ in range(200)} == set("456789")
-    decide(m, monkeypatch)
+    decide(m, monkeypatch)  # neither event: any value is picked
     assert {m.pick().name for _ in range(200)} == set("0123456789")
     m.pool = [Value("a", i32, (1,)), Value("b", f32, (1,), None, m.pool[0].quantization)]
     assert (m.pick().name, m.pick(dtype=i32).name) == ("b", "a")
@@ -65,7 +69,7 @@ def test_most_often_the_newest_value_of_the_dtype_is_picked(
 
 
 def test_float32_constants_of_one_shape_are_shared(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    decide(m, monkeypatch, 0.1)
+    decide(m, monkeypatch, 0.1)  # this event: an existing constant is taken
     m.constants.append(Value.constant("i", np.zeros(2, np.int32)))
     a, b = m.constant([1.0, 2.0]), m.constant([1.0, 2.0, 3.0])
     assert m.constant([5.0, 5.0]) is a
@@ -105,10 +109,10 @@ def test_the_newest_value_and_sometimes_others_are_outputs(
         return sorted(names.get(v, "new") for v in m.model()[0].main.outputs)
 
     assert outputs() == ["second"]
-    assert outputs(0.7, 0.12) == outputs(0.5) == ["first", "second"]  # each earlier result
-    assert outputs(0.1) == ["second", "second"]  # an output twice
-    assert outputs(0.03) == ["second", "shared"]  # a constant
-    assert outputs(0.05) == ["new", "x"]  # a reshaped input, and an input
+    assert outputs(0.7, 0.12) == outputs(0.5) == ["first", "second"]  # an earlier result is an output, too
+    assert outputs(0.1) == ["second", "second"]  # one value is an output twice
+    assert outputs(0.03) == ["second", "shared"]  # a constant is an output, too
+    assert outputs(0.05) == ["new", "x"]  # a reshaped input and an input are the outputs
 
 
 @pytest.mark.parametrize("dtype", [DType.STRING, DType.RESOURCE, DType.VARIANT])

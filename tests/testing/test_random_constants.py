@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shapes, axes, sizes, indices and weights that can be drawn for constant operands, and no others.
 
-The data of the fixture ``m`` has the shape SHAPE, [2,3,4,6].
+The data of the fixture ``m`` has the shape SHAPE, [2,3,4,6].  ``decide(m, monkeypatch, 0.2)`` makes exactly
+those random events happen that have the probability 0.2 in ``random_constants.py``.
 """
 
 from __future__ import annotations
@@ -232,13 +233,13 @@ def test_contents_of_constants(m: ModelBuilder, monkeypatch: pytest.MonkeyPatch)
 
     assert set(numbers(i32)) == set(range(-3, 4))
     assert set(numbers(DType.UINT8)) == set(range(4))
-    decide(m, monkeypatch)
+    decide(m, monkeypatch)  # none of the next two events
     floats = np.abs(numbers(f32))
     assert 0.2 <= floats.min() < 0.3
     assert 1.9 < floats.max() <= 2
-    decide(m, monkeypatch, 0.15)
+    decide(m, monkeypatch, 0.15)  # this event: a few special numbers
     assert set(numbers(f32)) == {0.0, 1.0, -1.0, 0.5, 3.0, 6.0, 1.0000001}
-    decide(m, monkeypatch, 0.3)
+    decide(m, monkeypatch, 0.3)  # this event: extreme numbers, if ``allow_extremes``
     assert np.isfinite(numbers(f32)).all()
     m.allow_extremes = True
     assert not np.isfinite(numbers(f32)).all()

@@ -51,6 +51,14 @@ def test_metrics_are_means_over_the_samples(metric: str) -> None:
     assert len(found) == 4
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_infinite_outputs_and_zeros_are_compared_without_warnings(metric: str) -> None:
+    sample = np.array([np.inf, -np.inf, 0, 1, 2, 3], np.float32)
+    same = circlekit.parse("graph main(%x: f32[6]) -> %y { %y = Abs(%x) }")
+    found = list(compare_outputs(same, same, [([sample], [sample])], [metric]))
+    assert found[-1].split()[-1].rstrip("%") == ("1" if metric.startswith("top") else "nan")
+
+
 def test_top5_of_an_output_with_fewer_than_five_elements_is_left_out() -> None:
     for size, is_left_out in ((4, True), (5, False)):
         found = lines(model("Abs(%x)", size), model("Square(%x)", size), "top5_match", size=size)

@@ -122,6 +122,12 @@ def test_lines_have_type_range_and_mean() -> None:
     ]
 
 
+def test_infinite_outputs_have_no_warning() -> None:
+    np.savez("in.npz", x=np.array([1, np.inf, -np.inf], np.float32))
+    text = "graph main(%x: f32[3]) -> %y { %y = Neg(%x) }"
+    assert lines(text, "--inputs", "in.npz") == ["0/y  float32[3]  min -inf  max inf  mean nan"]
+
+
 def test_each_sample_has_its_outputs() -> None:
     text = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     assert len(lines(text)) == 1

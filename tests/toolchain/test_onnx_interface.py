@@ -229,7 +229,7 @@ def test_outputs_are_equal_within_a_tolerance(expected: Array, made: Array, is_e
             restore_interface(model, record)
 
 
-def test_of_two_outputs_with_the_values_the_first_is_taken() -> None:
+def test_the_first_of_two_outputs_equal_to_an_onnx_output_is_taken() -> None:
     model = circlekit.parse(
         "graph main(%x: f32[2]) -> %a, %b, %c {\n%a = Neg(%x)\n%b = Abs(%x)\n%c = Neg(%x)\n}"
     )

@@ -75,7 +75,7 @@ def test_a_package_has_models_and_configurations(
         ("-m a.circle -o plain", "plain/a cannot be written: "),
     ],
 )
-def test_what_cannot_be_packed(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_parts_are_not_packed(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = (link([0] * count, [1], ([0], [1]), ([0], [1])) for count in (1, 2))
     number = {**one, "org-model-io": {side: {"new-indices": 1} for side in ("inputs", "outputs")}}
     links = {"link": {"org-model-io": {"inputs": {}}}, "number": number, "one": one, "two": two}

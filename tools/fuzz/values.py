@@ -25,7 +25,7 @@ OVERFLOW_RISK = 1e30
 """Outputs above this may overflow in one order of operations and not in another."""
 
 LARGE_CONSTANT = 1e6
-"""Constants above this, infinite or NaN may spoil other elements after a rewrite has moved them."""
+"""A constant that is larger, infinite or NaN may spoil other elements once a rewrite has moved it."""
 
 
 def can_run(model: Model) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run every pass, pairs and lists of passes, and O1 on random graphs; reduce the models that show faults.
+"""Run every pass, pairs and lists of passes, and O1 on random graphs; reduce models that show faults.
 
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
 python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
@@ -36,10 +36,10 @@ Examination = partial[Result]
 """A function of a seed and ``tell``, which is called with the name of each step."""
 
 SEEDS_PER_RUN = 1_000_003
-"""The first seed of a run is its ``--seed`` times this number, so runs with two ``--seed`` share no seed."""
+"""Runs with different ``--seed`` share no seed of a graph if each has at most this many graphs."""
 
 REDUCED_PER_KIND = 2
-"""The number of findings of one kind that are reduced; further ones are only counted."""
+"""For so many findings of the same kind and the same passes, a small model is printed (``reduce_all``)."""
 
 REDUCTION_ATTEMPTS = 400
 GRAPH_SECONDS = 600.0
@@ -119,7 +119,7 @@ def summarize(results: list[Result], findings: list[Finding], seconds: float) ->
 
 
 def reduce_all(findings: list[Finding]) -> None:
-    """Print a small model for a few findings of each kind."""
+    """Print a small model for a few findings of each kind and passes; some kinds cannot be reduced."""
     seen: Counter[tuple[str, tuple[str, ...]]] = Counter()
     single = {(f.seed, f.kind) for f in findings if len(f.passes) == 1 and f.passes != ("O1",)}
     for finding in findings:

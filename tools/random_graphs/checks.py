@@ -267,7 +267,7 @@ def _is_close(
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
     if expected.dtype.kind not in "fiub":
-        return bool(np.array_equal(found, expected))
+        return bool(np.array_equal(found, expected, equal_nan=expected.dtype.kind == "c"))
     with np.errstate(all="ignore"):
         a, b = _clipped(found), _clipped(expected)
         largest = np.abs(b[np.isfinite(b)]).max(initial=0.0) if expected.dtype.kind == "f" else 0.0

@@ -36,9 +36,10 @@ class PassFile(NamedTuple):
 def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
-    Return None if the original cannot be judged: its values are not defined, LiteRT does not run it, or the
-    same file gives other values in a second run.  Other values do not count if the original has NaN, if the
-    reference kernels give equal values, or if our interpreter shows that only the rounding differs.
+    Return None if the original cannot be judged: its values are not defined, LiteRT does not run it, or a
+    result with the bytes of the original has other values.  Other values do not count if the original has
+    NaN, if LiteRT's reference kernels give equal values, or if our interpreter shows that only the rounding
+    differs.
     """
     if undefined(original.model) is not None:
         return None
@@ -78,7 +79,7 @@ def _files_of(model: Model) -> Iterator[bytes]:
 
 
 def _is_equal_in_reference(original: Original, originals: Sequence[bytes], content: bytes) -> bool:
-    """Return whether the reference kernels give equal values: optimized kernels differ in their rounding."""
+    """Return whether LiteRT's reference kernels give equal values for ``content`` and an original."""
     steps = [original.inputs[0]]
     for before in originals:
         try:

@@ -30,9 +30,9 @@ def explain(
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
     Raise RewriteError for an unknown pass, a pipeline or a wrong setting; UnsupportedError for an unknown
-    format or target; FileError or FormatError for a wrong file in a setting; ModelError if a pass fails on a
-    model that breaks a structural or shape rule.  If a pass raises a CirclekitError, this error is raised;
-    with ``all``, it is a remark in the explanation of the pass.
+    format or target; FileError, FormatError or LimitError if the file of a setting is unusable; ModelError if
+    a pass fails on a model that breaks a structural or shape rule.  If a pass raises a CirclekitError, this
+    error is raised; with ``all``, it is a remark in the explanation of the pass.
     """
     check_model(model)
     format = format or model.format
@@ -50,7 +50,7 @@ def explain_op(
     settings: Mapping[str, Any] | None = None,
     target: TargetChoice = None,
 ) -> list[OpExplanation]:
-    """Return for each chosen operator which passes come nearest to rewriting it, and why they do not.
+    """Return for each chosen operator which passes would rewrite it, and why passes that come near do not.
 
     ``which``: chooses operators.  It is the name of a result (``%name``), a code (``TRANSPOSE``), the code of
     a custom operator, or the name of an operator class (``Transpose``).

@@ -45,7 +45,7 @@ def load(source: ModelFile) -> Model:
 
     - FileError if the file, or a file that a recipe names, cannot be read, or if ``source`` has another type
     - FormatError or ParseError if it does not hold a valid model
-    - LimitError for a pipe, or a file object, with more bytes than the memory limit
+    - LimitError if its data exceeds the memory limit
     - ShapeError if the operands in a recipe do not fit an operator
     - ModelError or UnsupportedError if a recipe omits the type of a result, and this type cannot be inferred
     - ModelError if a recipe names a file that is not beside it, or any file although ``source`` is not a path

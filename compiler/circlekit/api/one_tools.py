@@ -29,10 +29,10 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
     from 0 to 100.  The min of a float tensor becomes the percentile ``low`` of its minima in all runs, its
     max the percentile ``high`` of its maxima.  This range replaces the former quantization of the tensor.
     Other tensors stay as they are.
-    Raise FileError if the file cannot be read.  Raise FormatError if it has another layout, or a range whose
-    min is NaN or above its max.  Raise ModelError if the file lacks the range of a float input, or of the
-    first result of an operator where this result is float.  Raise UnsupportedError unless
-    0 <= low <= high <= 100.
+    Raise FileError if the file cannot be read, LimitError if it is too large.  Raise FormatError if it has
+    another layout, or a range whose min is NaN or above its max.  Raise ModelError if the file lacks the
+    range of a float input, or of the first result of an operator where this result is float.
+    Raise UnsupportedError unless 0 <= low <= high <= 100.
     """
     check_model(model)
     return minmax_dump.embed_ranges(model, path, low, high)

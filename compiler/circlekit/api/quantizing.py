@@ -69,7 +69,8 @@ def calibrate(
     processors.
     ``client``: a ``distributed.Client``, to run on its Dask cluster.
     ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
-    interrupted run left such a file, this run continues that run; the samples must be the same.
+    interrupted run left this file, this run continues that run, and does not run its samples again.  Model,
+    samples, channels, histograms and engine must be the same, but more samples may follow.
     The result does not depend on the number of processes or workers.  Its methods ``save`` and ``load`` write
     and read files.  The result identifies tensors by name.  So if two tensors of ``model`` have the same
     name, one of them is renamed, in place; inputs and outputs keep their names.
@@ -81,8 +82,9 @@ def calibrate(
     - two different inputs or outputs have the same name
     - ``channels`` or ``histograms`` names no computed float tensor, or an axis that the tensor lacks
     - a process that runs samples crashes, or LiteRT fails
-    - the file ``state`` belongs to a run that ended, or to another model, other samples or other arguments,
-      or the model keeps state between runs
+    - the file ``state`` exists, and the model keeps state between runs
+    - the file ``state`` belongs to a run that ended, or to a run with another model, other samples, channels,
+      histograms or another engine
 
     Raise ShapeError if a sample does not fit the inputs, or if the number of channels of a tensor changes;
     UnsupportedError for a wrong engine or number of processes, or if the engine cannot run the model;
@@ -154,13 +156,14 @@ def quantize(
       with arguments that it decides, a plan of float or of a scheme of ONE, and mixed precision with a scheme
       of ONE
     - ModelError for mixed precision without samples, and for an argument of another type
-    - FileError or FormatError if the file of a plan cannot be read
+    - FileError, FormatError or LimitError if the file of a plan is unusable
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on
       purpose, samples must fit the model after the passes
 
-    After ``passes`` ran, which may have changed the model, raise ModelError if a calibration or plan does not
-    fit, if a scheme lacks samples, or if a pattern selects no operator.  Raise UnsupportedError for a wrong
-    regular expression.  A declared code that no operator of the model has is not an error.
+    After ``passes`` ran, which may have changed the model, raise ModelError if the plan does not fit, if the
+    calibration lacks more than half of the tensors of the main graph, if a scheme lacks samples, or if a
+    pattern selects no operator.  Raise UnsupportedError for a wrong regular expression.  A declared code that
+    no operator of the model has is not an error.
     """
     check_model(model)
     started = time.monotonic()
@@ -214,7 +217,7 @@ def quantize(
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
-    report.notes += [*cautions(model), *_further_notes(report, sparse - _count_sparse(model))]
+    report.notes += [*cautions(model), *_further_notes(report, sparse - _count_sparse(model), calibration)]
     report.seconds = time.monotonic() - started
     return report
 
@@ -241,11 +244,16 @@ def _is_finite(number: object) -> bool:
     return isinstance(number, Real) and math.isfinite(number)
 
 
-def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield the notes that apply: nothing was quantized, the file grows, sparse constants became dense.
+def _further_notes(
+    report: QuantizationReport, densified: int, calibration: Calibration | None
+) -> Iterator[str]:
+    """Yield the notes that apply.
 
-    ``densified``: the number of sparse constants that became dense.
+    They say that the calibration is incomplete, that nothing was quantized, that the file grows, or that
+    sparse constants became dense.  ``densified``: the number of these constants.
     """
+    if calibration is not None and not calibration.is_complete:
+        yield f"the calibration was interrupted: it covers only {counted(calibration.samples, 'sample')}"
     if not report.schemes:
         yield "the scheme is for no operator of the model: there was nothing to quantize"
     is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)

@@ -65,9 +65,9 @@ def optimize(
     made from operators that the target ran.
 
     Before any work, raise RewriteError for a name that is neither a pass nor a pipeline, or a wrong setting;
-    UnsupportedError for an unknown target or format; FileError or FormatError if ``record``, ``bisect`` or
-    the file of a setting is unusable.  If outputs are to be verified, raise the errors of ``compare`` if
-    ``inputs`` are wrong or the model cannot run.
+    UnsupportedError for an unknown target or format; FileError, FormatError or LimitError if ``record``,
+    ``bisect`` or the file of a setting is unusable.  If outputs are to be verified, raise the errors of
+    ``compare`` if ``inputs`` are wrong or the model cannot run.
     During the work, raise RewriteError if a setting does not fit the model.  Raise ModelError in two cases:
     an operator reads a value that a later operator produces; or a pass fails, and the model breaks a
     structural or shape rule.  A model that breaks such a rule is not an error if no pass fails and nothing is

@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Check the model at ``path`` for the targets; return the findings as JSON types.
 
-    Print them, too, unless --json or --quiet is given.  Raise UnsupportedError if there is no target.
+    Unless --json or --quiet is given, also print the findings.  Raise UnsupportedError if there is no target.
     """
     model = load(source_of(path))
     path = source_name(path)

@@ -33,7 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "fake-quantize": "Put FAKE_QUANT operators into a float model.",
     },
     "look into a model": {
-        "run": "Run a model with the reference kernels and print its outputs.",
+        "run": "Run a model with the reference interpreter and print its outputs.",
         "compare": "Compare the outputs of two models; exit with 1 if they differ.",
         "inspect": "Summarize models: interface, operators, size, cost.",
         "dump": "Print a whole model file.",

@@ -140,7 +140,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return, as JSON types, what the flags ask for: the cost, some views, or the summary of a file.
 
-    Print it, too, unless --json is given.
+    Unless --json is given, also print it.
     """
     several = len(arguments.files) > 1
     if arguments.cost:

@@ -30,7 +30,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
 
-DESCRIPTION = """Run a model with the reference kernels and print its outputs.
+DESCRIPTION = """Run a model with the reference interpreter and print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
 one input; a raw file with the elements of all inputs; or a folder with a file for each record, or with a file
@@ -108,16 +108,17 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
     """
     chosen, names = model.main, [value.name for value in model.main.outputs]
     if signature is not None:
-        signatures = {item.key: item for item in model.signatures}
+        # the first of equal keys wins, as in LiteRT
+        signatures = {item.key: item for item in reversed(model.signatures)}
         if signature not in signatures:
-            raise ModelError(_unknown("signature", signature, list(signatures)))
+            raise ModelError(_unknown("signature", signature, [*reversed(signatures)]))
         chosen = signatures[signature].graph
         aliases = {id(value): name for name, value in signatures[signature].outputs.items()}
         names = [aliases.get(id(value), value.name) for value in chosen.outputs]
     elif graph is not None:
         graphs = {item.name: item for item in reversed(model.graphs)}  # the first of equal names wins
         if graph not in graphs:
-            raise ModelError(_unknown("graph", graph, list(graphs)))
+            raise ModelError(_unknown("graph", graph, [*reversed(graphs)]))
         chosen = graphs[graph]
         names = [value.name for value in chosen.outputs]
     index = next(n for n, item in enumerate(model.graphs) if item is chosen)

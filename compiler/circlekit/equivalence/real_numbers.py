@@ -65,7 +65,8 @@ def inputs_for(
 def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
     """Return whether the values have equal dtypes, scales and zero points, pair by pair.
 
-    If a value has several scales, only its dtype is compared.
+    Several scales count as no scale: a value with several scales equals any value of the same dtype that does
+    not have exactly one scale.
     """
     return list(map(_form, first)) == list(map(_form, second))
 

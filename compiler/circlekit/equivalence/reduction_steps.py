@@ -23,10 +23,11 @@ from circlekit.ir.value import Array, Quantization, Value
 
 
 def entry_views(model: Model) -> list[Model]:
-    """Return a model for each graph, except the main graph, that a signature of ``model`` names.
+    """Return a model for each graph of a signature of ``model``, except the main graph.
 
-    Such a model is a view: its main graph is the named graph, and its other graphs are those that this graph
-    calls, directly or not.  The graphs are not copies, so a view shows later changes of ``model``.
+    Such a model is a view: its main graph is the graph of the signature, and its other graphs are those that
+    the main graph calls, directly or not.  The graphs are not copies, so a view shows later changes of
+    ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []

@@ -142,8 +142,8 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     output.
 
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
-    does not tell the size of its error.  For such outputs, ``model`` is run again with the float32 results
-    of its operators moved, too, and the limit is ``cancellation_limit``.
+    does not tell the size of its error.  For such outputs, ``model`` is run again with both the constants and
+    the float32 results of its operators moved, and the limit is ``cancellation_limit``.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

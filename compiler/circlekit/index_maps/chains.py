@@ -44,9 +44,13 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
     Each way replaces more operators than the way before.  For ``result = Reshape(Transpose(x))``, the first
     way starts at the result of the Transpose and replaces the Reshape; the second way starts at ``x``.
 
-    The search goes on through a join if ``result`` reads only one of its operands, or if its operands are cut
-    from one value.  In the second case, the operators that cut them are replaced, too.  Any other join ends
-    the search: its operands are the sources of the last way.
+    The search goes on through a join in two cases:
+
+    - ``result`` reads only one operand of the join.
+    - The operands are parts of one value at equal distances, such as the columns x[:, 0], x[:, 1] and
+      x[:, 2].  Then the operators that cut these parts are replaced, too.
+
+    Any other join ends the search: its operands are the sources of the last way.
 
     The search also ends at an operator that ``known`` does not describe, or whose map cannot be composed.  If
     that operator is the producer of ``result``, nothing is yielded.
@@ -64,7 +68,7 @@ def origins(result: Value, known: MovementOf = movement_of) -> Iterator[Origin]:
         if found is None:
             return
         if len(movement.sources) > 1:
-            # ``result`` reads only one of the sources, or all sources are cut from one value
+            # the only source that ``result`` reads, or the value that all sources are cut from
             part = movement.part_of(found) or _common_source(movement, found, ops, known)
             if part is None:
                 yield Origin(movement.sources, found, tuple(ops))
@@ -81,9 +85,12 @@ def _common_source(
     """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
     Example: for a Pack of the columns x[:, 0], x[:, 1] and x[:, 2], this value is x.
-    ``movement``: the join.  ``found``: the map from its operands to the result.  The maps from the value to
-    the operands must have equal factors and evenly spaced offsets; otherwise return None.  If there is such a
-    value, append the operators that cut the operands to ``ops``.
+
+    ``movement``: the join.  ``found``: the map from its operands to the result.  The operators that cut the
+    operands are appended to ``ops``.
+
+    Return None if there is no such value, or unless the maps from this value to the operands have equal
+    factors and evenly spaced offsets.
     """
     parts = []  # for each operand, the value that it is cut from, and the map from that value to the operand
     for value in movement.sources:

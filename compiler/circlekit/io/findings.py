@@ -27,7 +27,8 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
         REFUSED,
-        "external data end inside the file; all buffers together have no more bytes than the file",
+        "no data behind the flatbuffer extend beyond the file; "
+        "all buffers together have no more bytes than the file",
     ),
     "tensor-index": (REFUSED, "operators, graphs and signatures refer to existing tensors"),
     "operator-code": (REFUSED, "operators refer to existing operator codes"),
@@ -60,16 +61,31 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "recursion": (ERROR, "no graph calls itself, directly or through other graphs"),
     "no-producer": (WARNING, "every operand and output is an input, a variable, a constant or a result"),
     "interface": (WARNING, "inputs and outputs have unique names; no input is a constant or listed twice"),
-    "signature": (WARNING, "signatures name inputs and outputs of their graph, each name once"),
+    "signature": (
+        WARNING,
+        "signatures have unique keys and name inputs and outputs of their graph; "
+        "no two inputs, and no two outputs, have the same name",
+    ),
     "operator-type": (WARNING, "operands and attributes of an operator have types that its kind accepts"),
     "operator-shape": (WARNING, "the results of an operator have the shapes that follow from its operands"),
     "options": (WARNING, "the options of an operator are in the options table of its kind"),
-    "code-fields": (WARNING, "the two fields of an operator code agree"),
+    "code-fields": (
+        WARNING,
+        "deprecated_builtin_code equals builtin_code, or is 127 if builtin_code is greater; "
+        "old files have only deprecated_builtin_code, below 127",
+    ),
     "enum": (WARNING, "every enum value in the file has a name in the schema"),
-    "lost": (WARNING, "loading loses nothing: the schema has all fields and types; none is deprecated_tag"),
+    "lost": (
+        WARNING,
+        "loading loses nothing: the schema has all fields and types; "
+        "no signature has the field deprecated_tag",
+    ),
     "text": (WARNING, "strings are UTF-8"),
     "shape-signature": (WARNING, "shape and shape signature agree in dimensions that both know"),
-    "quantization-values": (WARNING, "scales are finite and above 0, zero points are numbers of the type"),
+    "quantization-values": (
+        WARNING,
+        "scales are finite and above 0; zero points of integers are numbers of the type",
+    ),
     "min-max": (
         WARNING,
         "minima: none, one, or as many as scales, or any number without scales; as many maxima as minima",

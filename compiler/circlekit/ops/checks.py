@@ -39,7 +39,7 @@ def require_one_element(value: Value, name: str) -> None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError unless ``shape``, that of the operand ``name``, is [``count``], [None] or None."""
+    """Raise ShapeError unless ``shape``, the shape of operand ``name``, is [``count``], [None] or None."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 

@@ -93,13 +93,14 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     - Only the innermost dimension changes: the innermost dimension.  With [3, 4] and [4, 3], a change to
       [3, 8] gives [4, 6].
 
-    The last two rules ignore dimensions of 1 in both groups.  But a dimension of ``before`` that changes from
-    1 counts.  Return None if no rule applies, if the new dimension would not be a whole number, or if two new
+    The last two rules skip dimensions of 1 in both groups, except a dimension of ``before`` that changes from
+    1.  Return None if no rule applies, if the new dimension would not be a whole number, or if two new
     dimensions would be unknown.
 
-    ``outer``: in the first group, another rule comes first: if the outermost dimension of ``before`` changes,
-    the first dimension of ``result`` takes the change, even if it is 1.  Example: from [4, 3] reshaped to
-    [1, 12], a change of the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
+    ``outer``: in the first group, another rule comes first.  If the outermost dimension of ``before`` that is
+    not skipped changes, the first dimension of ``result`` takes the change.  It does so even if it is 1, and
+    even if other dimensions of ``before`` change, too.  Example: from [4, 3] reshaped to [1, 12], a change of
+    the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

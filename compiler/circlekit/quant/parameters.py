@@ -58,7 +58,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
     The lowest integer of a signed dtype is not used: int8 covers the range with -127 to 127.  The range
     [0, 0] gets SCALE_OF_ZEROS.
-    Raise ModelError if ``low`` is negative and ``dtype`` is unsigned.  Raise ModelError, too, if the range is
+    Raise ModelError if ``low`` is negative and ``dtype`` is unsigned.  Also raise ModelError if the range is
     not finite, if ``low`` is above ``high``, or if the scale is below SMALLEST_SCALE or above LARGEST_SCALE.
     """
     _require_finite(low, high)
@@ -74,7 +74,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 def magnitudes(weights: Array, axis: int | None) -> Array:
     """Return the largest magnitude of ``weights`` at each index of ``axis``, as a float64 vector.
 
-    ``axis`` None: the vector has one element, the largest magnitude of all ``weights``.
+    ``axis``: 0 or more.  None: the vector has one element, the largest magnitude of all ``weights``.
     """
     if axis is None:
         return np.array([np.abs(weights).max(initial=0)], np.float64)

@@ -158,8 +158,8 @@ class Plan:
     """The plan of a model.
 
     ``scheme``: the name of the default scheme.  ``graphs``: the plans of the graphs, in their order.
-    ``inputs``, ``outputs``: None: the inputs or outputs stay float.  A dtype, that of the default scheme:
-    they are stored in their forms in ``graphs``; an operator with another scheme may give them another dtype.
+    ``inputs``, ``outputs``: None: the inputs or outputs stay float.  The dtype of the default scheme: they
+    are stored in their forms in ``graphs``; an operator with another scheme may give them another dtype.
     ``preparation``: what to do with the float model first.
     """
 

@@ -118,7 +118,7 @@ class _GraphChecker:
         """Check the planned form of ``value``, an operand or result of ``op``.
 
         Raise ModelError if ``form`` is None, has another dtype than ``dtype``, or has scales or zero points
-        that do not fit.  Raise ModelError, too, if the data of a constant cannot be stored in ``form``.
+        that do not fit.  Also raise ModelError if the data of a constant cannot be stored in ``form``.
         ``where``: the place for the message.
         """
         if form is None:
@@ -179,7 +179,7 @@ class _GraphChecker:
             # the rule names in ``wide`` what is int16 in every scheme
             is_wide = inner.fixed_scale is not None or inner.name in rule.wide
             dtype = DType.INT16 if is_wide else scheme.activations
-            # the inner tensor is no Value; the first result stands for it: it, too, has one scale and no data
+            # the inner tensor is not a Value; the first result stands for it, because both have no data
             self._require_operand(op, scheme, where, op.results[0], plan.inner[inner.name], dtype)
 
     def _products(
@@ -229,8 +229,6 @@ class _GraphChecker:
                     f"{where} has {counted(bias.numel, 'element')}, "
                     f"the weights have {counted(len(form.scale), 'scale')}"
                 )
-            if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
-                continue
             stored = self.plan.constants.get(bias.name) if old is not None else None
             if stored is not None and old is not None:
                 _require_form(old, bias, where)
@@ -240,6 +238,8 @@ class _GraphChecker:
             if np.abs(numbers).max(initial=0) >= LARGEST_BIAS[scheme.bias]:
                 raise ModelError(f"{where} does not fit into {scheme.bias.short}: "
                                  "the scales of data and weights are too small")  # fmt: skip
+            if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
+                continue  # the plan stays as it is
             if stored is not None:
                 self.plan.constants[bias.name] = numbers.astype(np.int64)
             plan.operands[index] = form

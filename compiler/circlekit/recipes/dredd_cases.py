@@ -62,8 +62,9 @@ class Case:
     def rules(self) -> RuleBlock:
         """Return the passes to run and the rules to check after them.
 
-        Raise ParseError for a wrong rule, FileError if ``recipe`` is None, and the errors of ``read_text``.
-        Raise RewriteError for an unknown pass, or if the list and the rules name different passes.
+        Raise ParseError for a wrong rule or an unknown pass in the rules, FileError if ``recipe`` is None,
+        and the errors of ``read_text``.  Raise RewriteError for an unknown pass in ``passes``, or if the list
+        and the rules name different passes.
         """
         if self.recipe is None:
             raise FileError(self.place)

@@ -99,7 +99,7 @@ def collect(
     None: the default target of the model's format.
 
     Raise RewriteError for an unknown name in ``passes``.  Raise UnsupportedError for an unknown target, or if
-    the passes leave an operator that the format lacks; ModelError if ``target`` is no TargetChoice.
+    the passes leave an operator that the format lacks; ModelError if ``target`` is not a TargetChoice.
     """
     trace = None
     if after is None and passes:

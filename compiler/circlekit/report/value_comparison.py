@@ -53,7 +53,7 @@ class Difference:
 class ValueComparison:
     """The differences of the values of two models.
 
-    ``outputs``: the differences of outputs, for each set of inputs, without outputs that have no elements.
+    ``outputs``: for each set of inputs, the differences of the outputs that have elements.
     ``layers``: the differences of layers, on one set of inputs, in the order of the second model.
     ``verdict``: a text.
 

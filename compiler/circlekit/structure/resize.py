@@ -56,10 +56,11 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
-    """Return whether a 1 at the beginning of constant shapes must change for all operators to fit.
+    """Return whether the operators fit only if a 1 at the beginning of constant shapes changes, too.
 
     Such a 1 may stand for the batch; it then changes with the first dimension of an operand (``outer`` of
-    ``Op.for_new_shapes``).  To find out, the model is resized without and with such changes.
+    ``Op.for_new_shapes``).  To find out, the model is resized without and then with such changes.  If both
+    trials fail, the result is False.
     In these trials, inputs that keep their rank have no unknown dimensions, because these fit everything.
     """
     probe = [
@@ -106,7 +107,7 @@ def parse_shapes(text: str) -> list[list[int]]:
 def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
     """Return the new shape of each input.
 
-    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for what is no shape.
+    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid shape.
     """
     if isinstance(shapes, Mapping):
         names_in("an input", shapes)

@@ -70,8 +70,8 @@ class _Shapes:
         changed = [v for v in op.inputs if v is not None and v in self.shapes]
         origins = set[Op]().union(*(self.origins[v] for v in changed))
         if op not in self.ops and (not changed or self.target.ignored(op)):
-            # the result is as declared: the operands are, too, or their shapes do not matter, as in a
-            # FULLY_CONNECTED whose keep_num_dims is false anyway
+            # the result has its declared shape: the operands have theirs, or their shapes do not matter, as
+            # in a FULLY_CONNECTED whose keep_num_dims is false anyway
             return set()
         shape = self._shape(op)
         if shape is None:

@@ -107,7 +107,7 @@ PLANNERS = {
 def find_planner(target: str) -> Planner:
     """Return the planner of the target with this name.
 
-    Raise UnsupportedError, which names similar targets, if there is none.
+    Raise UnsupportedError if there is no such target (the message names similar ones).
     """
     if target not in PLANNERS:
         raise UnsupportedError(

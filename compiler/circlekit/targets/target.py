@@ -159,7 +159,8 @@ def _distance(form: str, other: str) -> int:
 def find_target(name: str) -> Target:
     """Return the target with this name.
 
-    Raise UnsupportedError, which names similar targets, if there is none; ModelError for what is no string.
+    Raise UnsupportedError if there is no such target (the message names similar ones), ModelError if ``name``
+    is not a string.
     """
     check_name("a target", name)
     known = target_names()

@@ -64,7 +64,7 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 
     None stands for the default target of ``format``; but if the table of this target is not complete
     (``Target.is_complete``), return no target.  A complete table says of every operator whether it runs.
-    Raise UnsupportedError for an unknown name, ModelError for what is no TargetChoice.
+    Raise UnsupportedError for an unknown name, ModelError if ``choice`` is not a TargetChoice.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)

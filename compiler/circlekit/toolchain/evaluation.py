@@ -30,8 +30,7 @@ def _relative(first: Array, second: Array) -> float:
 
     It is inf or NaN if an element of ``first`` is 0.
     """
-    with np.errstate(all="ignore"):
-        return float(np.abs((first - second) / first).mean()) * 100
+    return float(np.abs((first - second) / first).mean()) * 100
 
 
 def top_match(count: int) -> Callable[[Array, Array], float]:
@@ -112,7 +111,7 @@ def compare_outputs(
     order of the graph's inputs.
     ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
-    raise ModelError for different dtypes, too, and for outputs that are complex numbers or strings.  Raise
+    also raise ModelError for different dtypes, and for outputs that are complex numbers or strings.  Raise
     the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
@@ -141,7 +140,9 @@ def compare_outputs(
             for metric in metrics:
                 least = LEAST_ELEMENTS.get(metric, 1)
                 if a.size >= least:
-                    sums[metric][index] += METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
+                    with np.errstate(all="ignore"):  # outputs may be infinite, or 0 for mape
+                        number = METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
+                    sums[metric][index] += number
                 elif (metric, index) not in skipped:
                     skipped.add((metric, index))
                     # spelled as in ONE

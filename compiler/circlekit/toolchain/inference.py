@@ -39,7 +39,11 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
     parser = argparse.ArgumentParser(f"{runtime}-infer", description="Run a circle or TFLite model.")
     parser.add_argument("model")
-    parser.add_argument("--inputs", help="samples: npz, npy, h5, raw, a folder, or a list of files")
+    parser.add_argument(
+        "--inputs",
+        metavar="DATA",
+        help="samples: a file (npz, npy, h5, raw), a folder, or a list of raw files (.txt, .lst, .list)",
+    )
     parser.add_argument("--output", help="an npz file to write the outputs to")
     arguments = parser.parse_args(list(words))
     model = load(arguments.model)
@@ -60,7 +64,9 @@ def _line(name: str, array: Array) -> str:
     For strings, complex numbers and empty arrays, min, max and mean are printed as 0.
     """
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(())
-    ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = real.mean()
+    ends = f"min {real.min():g}  max {real.max():g}  mean {mean:g}"
     return f"{name}  {array.dtype}{list(array.shape)}  {ends}"
 
 

@@ -286,7 +286,7 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return {tensor name: its error if it is uint8} from the file that ``ampq_bisection_visq`` names.
+    """Return {tensor name: its error if it is uint8} from the file at ``ampq_bisection_visq``.
 
     ONE's tool visq writes such files.  Without this option, measure the errors as visq does: the error is the
     sum of absolute differences (TAE).

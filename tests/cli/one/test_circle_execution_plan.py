@@ -103,7 +103,7 @@ def test_constants_can_be_planned_and_inputs_left_out(net: Path) -> None:
         (["--allocating_mode", "split"], 1, "expected the allocating mode common"),
     ],
 )
-def test_what_is_refused(
+def test_wrong_flags_are_refused(
     net: Path, flags: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = net.with_suffix(".circle")

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_what_is_a_terminal() -> None:
+def test_only_a_stream_that_says_so_is_a_terminal() -> None:
     assert [is_terminal(stream) for stream in (None, io.StringIO(), Terminal())] == [False, False, True]
 
 
@@ -51,9 +51,11 @@ def test_control_characters_are_escaped_even_if_stdout_is_closed(monkeypatch: py
         monkeypatch.setattr(sys, "stdout", stdout)
         with escaped_stdout(lambda: None):
             print("a\x1bb")
+            if sys.stdout is not None:
+                sys.stdout.writelines(["\x07", "c\n"])
             assert (sys.stdout is None) is (stdout is None)
         assert sys.stdout is stdout
-    assert stream.getvalue() == "a\\x1bb\n"
+    assert stream.getvalue() == "a\\x1bb\n\\x07c\n"
 
 
 @pytest.mark.parametrize(

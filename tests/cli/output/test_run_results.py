@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``circlekit run`` prints of arrays, records and times: numbers, and only the first of many."""
+"""What ``circlekit run`` prints: min, mean and max of arrays; only the first of many elements or records."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,9 @@ def test_elements_that_are_not_finite_are_counted() -> None:
     large = np.finfo(np.float64).max  # the sum of two is infinite
     for number in (1.7e308, -1.7e308, large):
         assert _facts(np.full(3, number)) == pytest.approx({"min": number, "mean": number, "max": number})
+    both = np.zeros(16)
+    both[[0, 8]], both[[1, 9]] = large, -large  # numpy sums every eighth element: one sum is inf, one -inf
+    assert _facts(both) == {"min": -large, "mean": 0, "max": large}
     assert _facts(np.array([True, False])) == {"min": False, "mean": 0.5, "max": True}
 
 
@@ -88,6 +92,28 @@ def test_the_first_elements_of_large_outputs_are_shown(size: int, tmp_path: Path
     shown = f"first elements -0, {', '.join(f'{x:.6g}' for x in first[1:])}, ..."
     assert (shown in text) is (size > WHOLE_ELEMENTS)
     assert ("-0.333333 " in text) is (size == WHOLE_ELEMENTS)  # six digits
+
+
+def keys_of(document: object) -> set[str]:
+    """Return the keys of all objects in a JSON document."""
+    if isinstance(document, dict):
+        return set(document).union(*map(keys_of, document.values()))
+    return set().union(*map(keys_of, document)) if isinstance(document, list) else set()
+
+
+def test_the_guide_names_all_keys(tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "net.ck"
+    path.write_text(
+        "graph main(%x: f32[100]) -> %y, %z, %u {\n"
+        "%y = Log(%x)\n%u = Slice(%x, [0], [3])\n%v = Mul(%x, 1000.0)\n%z = Exp(%v)\n}"
+    )
+    assert run_command([str(path), "--json", "--per-op"]) == 0
+    text = capsys.readouterr().out
+    page = (Path(__file__).parents[3] / "docs" / "guide" / "data.md").read_text()
+    section = page.partition("## circlekit run")[2].partition("## circlekit compare")[0]
+    keys = keys_of(json.loads(text))
+    assert {"NaN", "infinite", "elements", "first_elements", "macs"} <= keys
+    assert keys <= set(re.findall(r"`(\w+)`", section))
 
 
 @pytest.mark.parametrize("columns", [50, 90])

@@ -20,6 +20,7 @@ from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges, recorded_ranges
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
+from tests.quant.calibration.test_calibration_runs import interrupt
 
 MODEL = """graph main(%x: f32[1,3], %n: i32[2]) -> %y {
   %a = Mul(%x, [2.0, -1.0, 0.5]) : f32[1,3]
@@ -204,9 +205,8 @@ def test_calibrate_writes_by_extension(output: str, model: ck.Model, tmp_path: P
 
 def test_calibrate_resumes(model: ck.Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "a.npz", x=X, n=N)
-    state = ck.calibrate(model, list(zip(X[:2], N[:2], strict=True)))
-    state.is_complete, state.source = False, "a.npz"
-    state.save(tmp_path / "out.json")
+    state = interrupt(ck.load("in.circle"), zip(X[:2], N[:2], strict=True), Path("out.json"), source="a.npz")
+    assert state.samples == 2
     words = ["in.circle", "out.json", "--inputs", "a.npz", "--resume"]
     assert calibrate_command(words) == 0
     assert calibrate_command(["in.circle", "whole.json", "--inputs", "a.npz"]) == 0

@@ -58,7 +58,7 @@ HOSTILE: dict[str, tuple[Fill, str]] = {
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))
-def test_nothing_but_its_own_numbers_is_read(kind: str, tmp_path: Path) -> None:
+def test_only_numbers_in_the_file_itself_are_read(kind: str, tmp_path: Path) -> None:
     (tmp_path / "secret.h5").write_bytes(hdf5.encode([("secret", SECRET)]))
     fill, message = HOSTILE[kind]
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -215,7 +215,7 @@ def test_models_that_cannot_be_judged() -> None:
         judge(model, parse(FLOAT.replace("%x", "%other")), {"given": [X]})
 
 
-def test_what_counts_as_a_quantized_form() -> None:
+def test_a_quantized_form_has_a_quantized_tensor_that_was_float() -> None:
     model, form = parse(FLOAT), parse(quantized())
     assert is_quantized_form(model, form)
     assert not is_quantized_form(form, model)
@@ -289,15 +289,13 @@ def test_outputs_are_paired_by_name_if_all_names_agree(second: str, by_name: boo
 
 
 @pytest.mark.parametrize(("count", "clipped", "found"), [(1000, 1, 1), (1001, 1, 0), (1000, 0, 0)])
-def test_clipping_is_reported_from_a_thousandth_of_the_elements_on(
-    count: int, clipped: int, found: int
-) -> None:
+def test_clipping_of_a_thousandth_of_the_elements_is_reported(count: int, clipped: int, found: int) -> None:
     (op,) = parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }").main.ops
     layer = LayerError(op.output, op, ErrorMetrics(count=count), clipped_count=clipped)
     assert len(list(_layer_findings([layer]))) == found
 
 
-def test_the_largest_elements_are_compared_from_ten_classes_on() -> None:
+def test_the_largest_elements_of_ten_classes_are_compared() -> None:
     for shape, compared in (((MIN_CLASSES,), True), ((2, MIN_CLASSES - 1), False), ((), False)):
         metrics = ErrorMetrics()
         metrics.add(np.ones(shape), np.ones(shape))

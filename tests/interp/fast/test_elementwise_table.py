@@ -53,7 +53,7 @@ def test_one_operand(kind: type[Op], dtype: DType, size: int) -> None:
     assert table.table.size == 1 << dtype.bits
 
 
-def test_no_table_before_it_pays() -> None:
+def test_few_results_are_computed_without_a_table() -> None:
     op = Sub(*(quantized(i8, (4,), 0.5, n) for n in (1, 2)), results=[quantized(i8, (4,), 0.5, 0)])
     assert check(op, [(4,), (4,)], 10).table is None  # 40 results, but the table has 65,536
 

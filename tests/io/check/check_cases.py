@@ -124,7 +124,7 @@ def region(offset: int, size: int) -> Change:
 
 
 def code(number: int, name: str, options: str | None = None) -> Change:
-    """Change the kind of operator ``number``, which uses the operator code of that number."""
+    """Return a change that makes operator ``number`` a ``name``; its operator code has the same number."""
 
     def change(f: File) -> None:
         item, op = f.model.operatorCodes[number], f.main.operators[number]
@@ -142,7 +142,7 @@ def one_scale_less(f: File) -> None:
 
 
 def stray(index: int) -> Change:
-    """Give the custom operator options that name a graph."""
+    """Return a change that gives operator 1, which is CUSTOM, the options of a WHILE with graph ``index``."""
 
     def change(f: File) -> None:
         op = f.main.operators[1]
@@ -153,7 +153,7 @@ def stray(index: int) -> Change:
 
 
 def blocks(scales: int) -> Change:
-    """Give tensor w blockwise quantization, with its scales in tensor number ``scales``."""
+    """Return a change that gives tensor w blockwise quantization; tensor number ``scales`` has its scales."""
 
     def change(f: File) -> None:
         details = f.make("BlockwiseQuantization", scales=scales, zeroPoints=-1, blockSize=2)
@@ -413,6 +413,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
         lambda f: f.model.signatureDefs[0].inputs.append(f.model.signatureDefs[0].inputs[0]),
         put("signatureDefs[0].inputs[0].name", "out"),
     ),
+    (
+        "signature",
+        "signature_defs[1].signature_key",
+        lambda f: f.model.signatureDefs.append(f.model.signatureDefs[0]),
+        lambda f: f.model.signatureDefs.append(f.make("SignatureDef", inputs=[], outputs=[])),
+    ),
     ("operator-type", f"{OP}[2]", code(2, "EMBEDDING_LOOKUP"), code(2, "MAXIMUM")),
     ("operator-shape", f"{OP}[2]", put("T1.shape", [1, 3]), put("T1.shape", [1, 4])),
     ("options", f"{OP}[2].builtin_options", put("O2.builtinOptions", None), code(2, "MUL", "MulOptions")),
@@ -421,7 +427,13 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "code-fields",
         "operator_codes[0].builtin_code",
         put("operatorCodes[0].deprecatedBuiltinCode", 3),
-        put("operatorCodes[0].deprecatedBuiltinCode", 127),
+        put("operatorCodes[0].deprecatedBuiltinCode", 9),
+    ),
+    (
+        "code-fields",
+        "operator_codes[0].builtin_code",
+        put("operatorCodes[0].deprecatedBuiltinCode", 0),
+        put("operatorCodes[0].builtinCode", 0),
     ),
     (
         "code-fields",
@@ -433,7 +445,7 @@ CASES: list[tuple[str, str, Change, Change]] = [
         "enum",
         "operator_codes[1].builtin_code",
         both(put("operatorCodes[1].builtinCode", 310), put("operatorCodes[1].deprecatedBuiltinCode", 127)),
-        put("operatorCodes[1].deprecatedBuiltinCode", 127),
+        both(put("operatorCodes[1].builtinCode", 32), put("operatorCodes[1].deprecatedBuiltinCode", 32)),
     ),
     (
         "enum",

@@ -177,7 +177,8 @@ def test_vectors_of_wide_numbers_are_aligned(count: int) -> None:
 
 
 @pytest.mark.parametrize("is_far", [False, True])
-def test_constants_of_files_from_the_limit_on_are_external(is_far: bool) -> None:
+def test_large_files_have_constants_after_the_flatbuffer(is_far: bool) -> None:
+    """A file is large if its size reaches the limit, which is the third argument of ``encode``."""
     tree = {"buffers": [{}, {"data": np.zeros(100, np.uint8)}]}
     size = encode(tree, "circle").size
     file = encode(tree, "circle", size if is_far else size + 1)

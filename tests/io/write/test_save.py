@@ -71,7 +71,7 @@ def test_constants_are_views_of_the_file(model_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [2**31 - 1, 0])
 def test_constants_are_aligned(model_path: Path, limit: int) -> None:
-    """Inline or external (as above 2 GiB), all data starts at a multiple of 16 bytes."""
+    """Inside of the flatbuffer or behind it (limit 0), all data starts at a multiple of 16 bytes."""
     model = load(model_path)
     data = b"".join(encoded(model, model.format, limit).pieces())
     reader = oracle_of(data).names["Model"].GetRootAs(data)

@@ -111,7 +111,7 @@ def test_kernels_take_the_columns_of_the_codes_if_none_are_stated() -> None:
         np.testing.assert_array_equal(found, np.take(weights, rows, axis))
 
 
-def test_what_does_not_fit() -> None:
+def test_operands_that_do_not_fit_are_refused() -> None:
     clusters = np.array([[3, 2]])  # 3 bits for each of 2 rows: 6 codes
     with pytest.raises(ShapeError, match="expected 6 scales and code rows, as the clusters say, got 5"):
         decoded(np.ones(5, np.float32), np.zeros((6, 1), np.int32), clusters, 32)

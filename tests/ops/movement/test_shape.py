@@ -45,7 +45,7 @@ def test_reshape_to_and_from_a_scalar() -> None:
     check(Reshape(var(x[0, 0]), ints([1, -1])), x[0, 0])
 
 
-def test_reshape_to_a_shape_of_the_run() -> None:
+def test_reshape_to_a_shape_that_is_known_only_in_a_run() -> None:
     x, shape = data("f4", 2, 6), np.array([3, -1], np.int32)
     op = Reshape(var(x), var(shape))
     assert op.output.shape == (None, None)

@@ -139,5 +139,5 @@ INDEX, MAPS = ints(1, i16), [data(f32, 4), ints(2)]
     ],
     ids=lambda item: item.code if isinstance(item, Op) else str(item),
 )
-def test_versions_by_what_an_operator_uses(op: Op, version: int) -> None:
+def test_the_version_follows_from_the_features_that_an_operator_uses(op: Op, version: int) -> None:
     assert op.required_version() == version

@@ -46,7 +46,7 @@ def test_inverse_square_root(x: int) -> None:
     assert math.ldexp(int(by.mantissa), int(by.shift) - 31) * math.sqrt(x) == pytest.approx(1, rel=2.0**-18)
 
 
-def test_inverse_square_root_of_zero_is_that_of_one() -> None:
+def test_the_inverse_square_roots_of_0_and_1_are_equal() -> None:
     by = get_inv_sqrt_quantized_multiplier(np.array([0, 1]))
     assert by.mantissa.tolist() == [2**31 - 1] * 2
     assert by.shift.tolist() == [0, 0]

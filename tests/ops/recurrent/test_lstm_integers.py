@@ -178,7 +178,7 @@ def test_sequences_do_not_round_products() -> None:
         run_steps([op.graph or graph_of(op)], [[np.zeros((3, 4, 5), np.int8)]])
 
 
-def test_rows_of_the_smallest_variance_are_normalized_by_it() -> None:
+def test_a_row_of_variance_1_is_divided_by_1() -> None:
     """The row [1, -1] has mean 0 and variance 1.  Times the weights [100 * 0.01, 50 * 0.01] it is [1, -0.5].
 
     The row [3, 3] has variance 0, for which LiteRT takes a positive number.

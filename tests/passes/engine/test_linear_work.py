@@ -31,7 +31,11 @@ CALLED = "graph {name}(%x: f32[1,4,4,4]) -> %y {{ %t = Tanh(%x)\n%y = Mul(%t, [2
 
 
 def build(shape: str, size: int) -> Model:
-    """Return a model of about ``size`` operators: a chain, a tree of sums, factors of one value, or calls."""
+    """Return a model of about ``size`` operators.
+
+    ``shape``: "chain" (of layers), "tree" (of sums), "factors" (products that read one value) or "calls" (IFs
+    that call graphs).
+    """
     step, operators = {"chain": (NCHW, 4), "tree": (FACTOR, 2), "factors": (FACTOR, 1), "calls": (CALL, 5)}[
         shape
     ]

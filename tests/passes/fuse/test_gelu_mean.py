@@ -164,7 +164,7 @@ def test_the_error_of_int16_rsqrt_is_that_of_the_fused_kernel(low: int, fused_er
     assert all_passes()["fuse_rsqrt"]().run(fused, Context()) == 1
 
     def error(model: Model) -> float:
-        """Return the largest relative error, without one step for rounding."""
+        """Return the largest relative error, after one step, for rounding, is subtracted from each error."""
         (result,) = Interpreter(model).run([integers.astype(np.int16)])
         return float(np.max((np.abs(result * scale - exact) - scale) / exact))
 

@@ -163,7 +163,7 @@ WHY = {
     ),
     "unknown shape": (
         "%s = Shape(%x) {out_type: i32} %r = Reshape(%x, %s) %y = Abs(%r)",
-        "%r: the rank or more than one dimension of its operand or of its result is unknown",
+        "%r: its operand or its result has an unknown rank, or more than one unknown dimension",
     ),
 }
 

@@ -47,7 +47,7 @@ SHUFFLED = [(2, 3, 3, 2, 4), (2, 3, 3, 4, 2), (2, 3, 3, 2, 2, 2), (2, 9, 8), (2,
 
 
 @pytest.mark.parametrize("shape", SHUFFLED)
-def test_orders_of_channels_and_what_is_left(shape: tuple[int, ...]) -> None:
+def test_the_order_of_channels_and_the_remaining_map_copy_like_the_whole_map(shape: tuple[int, ...]) -> None:
     graph, source, result = graph_of(BASE)
     array = np.arange(144).reshape(source.static_shape)
     found = 0

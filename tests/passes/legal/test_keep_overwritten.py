@@ -41,7 +41,7 @@ def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
 
 
 def test_values_of_several_buffers_are_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first search finds all values; the others, each after a change or in a new round, find none."""
+    """The first search finds all values; later searches find none."""
     counts = []
 
     def counted(graph: Graph, planner: Planner, settled: Container[Op]) -> list[Overwritten]:
@@ -99,8 +99,10 @@ def test_an_operator_on_two_views_of_a_value_that_litert_would_overwrite_reads_o
 @pytest.mark.parametrize(
     ("source", "between", "outputs"),
     [
-        ("Exp(%n)", "", "%y"),  # not in place: the reads of %v count
-        ("Mul(%n, 3.0)", "%u = Exp(%w)", "%y, %u"),  # %w is read twice
+        # EXP does not work in place.  So %v is the first value of its buffer, and LiteRT counts its readers
+        ("Exp(%n)", "", "%y"),
+        # SOFTMAX and EXP read %w, and LiteRT counts the readers of the operand
+        ("Mul(%n, 3.0)", "%u = Exp(%w)", "%y, %u"),
     ],
 )
 def test_a_value_that_litert_does_not_overwrite_stays(source: str, between: str, outputs: str) -> None:

@@ -94,6 +94,35 @@ def test_norms_that_cannot_move_are_refused(between: str, norm: str, sentence: s
     check_pass(net(between, norm), "forward_batchnorm", refused=sentence)
 
 
+def test_a_number_moves_before_a_reshape_to_an_unknown_rank() -> None:
+    model = parse_model("""
+    graph main(%x: f32[2,4], %s: i32[?]) -> %y {
+      %w = const f32[1,4] gaussian(0, 0.3)
+      %a = FullyConnected(%x, %w)
+      %b = Reshape(%a, %s)  : f32[*]
+      %y = Mul(%b, 2.0)     : f32[*]
+    }
+    """)
+    assert ForwardBatchNorm().run(model, Context())
+    assert [type(op).__name__ for op in model.main] == ["FullyConnected", "Mul", "Reshape"]
+
+
+@pytest.mark.parametrize("shape", ["?,?", "6,?", "?,6"])
+def test_factors_stay_if_they_may_broadcast_the_result_of_the_reshape(shape: str) -> None:
+    """A dimension that is unknown may be 1, and the factors would make it 2 or 6."""
+    factors = "[1.0, 2.0, 3.0, 1.0, 2.0, 3.0]"
+    constant = f"[{factors}, {factors}]" if shape == "?,6" else factors
+    text = f"""
+    graph main(%x: f32[2,4], %s: i32[2]) -> %y {{
+      %w = const f32[3,4] gaussian(0, 0.3)
+      %a = FullyConnected(%x, %w)
+      %b = Reshape(%a, %s)         : f32[{shape}]
+      %y = Mul(%b, {constant})     : f32[?,6]
+    }}
+    """
+    check_refusal(text, "forward_batchnorm", f"may change the shape [{shape}] of %b")
+
+
 def joined(
     parts: str = "%a, %b", norm: str = "Mul(%c, 2.0)", type: str = "f32[1,4,4,5]", outputs: str = "%y"
 ) -> str:

@@ -173,11 +173,28 @@ def test_channels_may_come_first() -> None:
     np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
 
 
+def test_a_norm_of_a_called_graph_is_reported_and_not_frozen() -> None:
+    text = """graph main(%x: f32[4,3], %c: bool[]) -> %y {
+      %y = If(%c, %x) {then_graph: @inner, else_graph: @inner} : f32[4,3]
+    }
+    graph inner(%p: f32[4,3]) -> %r {
+      %m = Mean(%p, [0]) {keep_dims: true}
+      %d = SquaredDifference(%p, %m)
+      %v = Mean(%d, [0]) {keep_dims: true}
+      %q = Sub(%p, %m)
+      %r = Div(%q, %v)
+    }"""
+    notes = circlekit.optimize(parse_model(text), ["freeze_batchnorm"]).notes
+    assert notes[0] == "freeze_batchnorm: the main graph has no batch norm in training mode"
+    assert notes[1].startswith("%m and %v are the statistics of a batch norm of %p in training mode: ")
+    assert notes[1].endswith("export the model in inference mode")
+
+
 def test_wrong_usage_is_reported() -> None:
     plain = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"
     given = {"freeze_batchnorm": [[np.zeros(2, np.float32)]]}
     report = circlekit.optimize(parse_model(plain), ["freeze_batchnorm"], settings=given)
-    assert "freeze_batchnorm: the model has no batch norm in training mode" in report.notes
+    assert "freeze_batchnorm: the main graph has no batch norm in training mode" in report.notes
     with pytest.raises(
         RewriteError, match="freeze_warmup is a setting of the pass freeze_batchnorm, which does not run"
     ):

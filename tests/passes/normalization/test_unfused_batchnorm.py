@@ -235,7 +235,7 @@ def test_unused_operators_and_identities_are_removed() -> None:
     check_pass(text, "remove_nodes", ["Tanh", "Neg"])
 
 
-def test_an_addition_moves_over_a_concatenation_of_which_only_the_channels_are_known() -> None:
+def test_an_addition_moves_over_a_concatenation_if_only_its_channels_are_known() -> None:
     text = """graph main(%x: f32[1,?,?,3]) -> %y {
       %w = const f32[2,1,1,3] gaussian(0, 0.3)
       %v = const f32[3,1,1,3] gaussian(0, 0.3)

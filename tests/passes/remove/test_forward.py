@@ -73,7 +73,7 @@ def test_transpose_moves_after_an_operator_without_elements() -> None:
             turned("%v = Transpose(%u, [0,3,2,1])", "%y = Mul(%t, %v)", shape="[2,3,3,5]"),
             "expected one constant perm for all operands, got [[0, 3, 1, 2], [0, 3, 2, 1]]",
         ),
-        (turned("%y = Add(%t, [[[[[1.0]]]], [[[[2.0]]]]])"), "%y: expected rank 4, that of %t, got 5"),
+        (turned("%y = Add(%t, [[[[[1.0]]]], [[[[2.0]]]]])"), "%y: expected rank 4, as %t has, got 5"),
     ],
 )
 def test_transpose_near_misses(text: str, sentence: str) -> None:

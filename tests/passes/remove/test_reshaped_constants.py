@@ -25,8 +25,10 @@ from circlekit.passes.remove import remove_reshape_around_elementwise as module
         (np.arange(1), (1, 1), (1, 1, 1), np.arange(1)),
     ],
 )
-def test_smallest_form(array: Array, old: tuple[int, ...], new: tuple[int, ...], expected: Array) -> None:
-    found = module._form(array, old, new)
+def test_the_replacement_is_the_smallest_constant(
+    array: Array, old: tuple[int, ...], new: tuple[int, ...], expected: Array
+) -> None:
+    found = module._replacement(array, old, new)
     assert (found.shape, found.dtype) == (expected.shape, array.dtype)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

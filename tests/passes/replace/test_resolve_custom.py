@@ -248,7 +248,7 @@ def test_max_pool_with_argmax_of_the_whole_image() -> None:
             "expected at most 251 elements, whose positions are exact in f32, got 252",
         ),
         ("MAX_WINDOW_OR_CHANNELS", 6, None),
-        ("MAX_WINDOW_OR_CHANNELS", 5, "windows of 6 in 3 channels, expected at most 5 of either"),
+        ("MAX_WINDOW_OR_CHANNELS", 5, "at most 5 elements in a window and at most 5 channels, got 6 and 3"),
     ],
 )
 def test_limits_of_max_pool_with_argmax(
@@ -260,6 +260,23 @@ def test_limits_of_max_pool_with_argmax(
         check_pass(pool(), PASS, parts(3))
     else:
         check_refusal(pool(), PASS, sentence)
+
+
+def test_positions_in_a_window_larger_than_the_image_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last element of the window is 4 rows and 1 column behind the first: (4 * 3 + 1) * 2 = 26."""
+    text = pool("[1,2,3,2]", "[1,1,2,2]", taps=(1, 5, 2, 1), padding="SAME")
+    limit = f"circlekit.passes.replace.{PASS}.MAX_EXACT_INTEGER"
+    monkeypatch.setattr(limit, 26)
+    check_pass(text, PASS, parts(2, padded=True))
+    monkeypatch.setattr(limit, 25)
+    check_refusal(text, PASS, "expected positions in a window that differ by at most 25")
+
+
+def test_channels_share_the_constants_of_the_convolution() -> None:
+    model = check_pass(pool(), PASS)
+    convolutions = [op for op in model.main if op.code == "CONV_2D"]
+    assert len(convolutions) == 3
+    assert len({tuple(op.inputs[1:]) for op in convolutions}) == 1
 
 
 def test_max_pool_with_unused_positions() -> None:
@@ -274,6 +291,10 @@ def test_max_pool_with_unused_positions() -> None:
         (
             pool("[1,4096,4097,1]", "[1,2047,2048,1]"),
             "expected at most 16777216 elements, whose positions are exact in f32, got 16781312",
+        ),
+        (
+            pool("[1,2,40995,1]", "[1,2,641,1]", taps=(1, 1023, 1, 1), strides=(1, 1, 64, 1), padding="SAME"),
+            "which is exact in f32, got a difference of 41896890",
         ),
         (pool(places="i16"), "expected f32 data and positions of i32 or i64"),
         (pool("[6,7,3]", "[2,3,3]"), "%y: expected a static [N,H,W,C], got [6,7,3]"),

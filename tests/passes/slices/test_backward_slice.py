@@ -123,7 +123,7 @@ MOVED = {
            %y = StridedSlice(%m, [1, 0, 0], [2, 4, 5], [1, 1, 1]) {shrink_axis_mask: 1}""",
         ["StridedSlice", "Abs", "Mean", "Mul"],
     ),
-    "parts of joined parts, but not before them": (
+    "across several joined parts, but not before the Concatenation": (
         """%a = Abs(%x) %c = Concatenation(%a, %o, %a) {axis: 1} %n = Neg(%c)
            %y = Slice(%n, [0, 3, 0], [2, 6, 5])""",
         ["Abs", "Concatenation", "Slice", "Neg"],

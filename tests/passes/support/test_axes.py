@@ -89,7 +89,7 @@ def test_stride_of_the_last_axis(shape: str, operands: str, attributes: str, str
 
 
 @pytest.mark.parametrize("shape", list(product((1, 2, 3), repeat=3)))
-def test_permutations_and_what_they_keep(shape: tuple[int, ...]) -> None:
+def test_permutations_are_those_of_numpy(shape: tuple[int, ...]) -> None:
     """The oracle is numpy's transpose.  An unknown dimension may have any size, here 5."""
     array = np.arange(math.prod(shape)).reshape(shape)
     for perm in permutations(range(3)):
@@ -118,7 +118,7 @@ def _moves_ones(shape: tuple[int, ...], perm: tuple[int, ...]) -> bool:
     return all(shape[old] == 1 for new, old in enumerate(perm) if new != old)
 
 
-def test_shapes_of_a_lower_rank_are_kept_if_only_ones_move() -> None:
+def test_shapes_of_a_lower_rank_are_kept_if_only_dimensions_of_1_move() -> None:
     assert keeps_shape((3,), (1, 0, 2))
     assert keeps_shape((), (1, 2, 0))
     assert not keeps_shape((3,), (0, 2, 1))

@@ -78,7 +78,9 @@ def moves(count: int) -> str:
         ),
     ],
 )
-def test_which_producers_absorb_a_constant(body: str, is_offset: bool, refusal: str | None) -> None:
+def test_a_producer_absorbs_a_constant_or_says_why_not(
+    body: str, is_offset: bool, refusal: str | None
+) -> None:
     """If ``is_offset``, a constant is added to %v; else %v is multiplied by a constant."""
     model = parse_model(
         f"""graph main(%x: f32[1,4,4,3], %f: f32[3,1,1,3]) -> %y {{

@@ -21,7 +21,7 @@ from circlekit.errors import FileError, FormatError
         ('{"calibration": 9}', "expected version 1"),
         ('{"calibration": 1}', "no field 'graphs'"),
         ('{"calibration": 1, "samples": -1, "graphs": []}', r"an integer from 0 to 2\*\*63 - 1 as samples"),
-        ('{"calibration": 1, "last_sample": 9223372036854775808, "graphs": []}', "as last_sample, got 9223"),
+        ('{"calibration": 1, "setup_checksum": 9223372036854775808, "graphs": []}', "as setup_checksum, got"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 1, "max": 0}}]}', "tensor a: expected finite numbers"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 1}}]}', "tensor a has no field 'max'"),
         (
@@ -53,7 +53,7 @@ def test_fields_that_a_file_lacks_are_as_in_a_new_calibration(tmp_path: Path) ->
     path.write_text('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1}}]}')
     loaded, fresh = ck.Calibration.load(path), ck.Calibration()
     for calibration in (loaded, fresh):
-        assert (calibration.samples, calibration.last_sample) == (0, 0)
+        assert calibration.samples == calibration.setup_checksum == calibration.samples_checksum == 0
         assert calibration.source == calibration.engine == ""
         assert calibration.is_complete
     assert (loaded["a"].count, loaded["a"].ignored, loaded["a"].minima) == (0, 0, [])

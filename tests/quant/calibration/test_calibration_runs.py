@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,23 +99,46 @@ def test_a_cluster_changes_nothing(model: ck.Model, expected: bytes, tmp_path: P
     assert saved(calibration, tmp_path, "cluster") == expected
 
 
-def test_an_interrupted_run_continues(
-    model: ck.Model, expected: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted() -> Iterator[list[Array]]:
-        yield from samples(4)
+def interrupt(model: ck.Model, given: Iterable[Sequence[Array]], state: Path, **options: Any) -> Calibration:
+    """Calibrate ``model``, end with an interruption after the samples ``given``, and return ``state``."""
+
+    def interrupted() -> Iterator[Sequence[Array]]:
+        yield from given
         raise KeyboardInterrupt
 
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("circlekit.quant.calibration.collector.SECONDS_BETWEEN_SAVES", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            collect(model, interrupted(), state=state, **options)
+    return Calibration.load(state)
+
+
+def test_an_interrupted_run_continues(model: ck.Model, expected: bytes, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    monkeypatch.setattr("circlekit.quant.calibration.collector.SECONDS_BETWEEN_SAVES", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        collect(model, interrupted(), channels=True, histograms=True, state=path)
-    state = Calibration.load(path)
+    state = interrupt(model, samples(4), path, channels=True, histograms=True)
     assert (state.samples, state.is_complete) == (4, False)
     ck.calibrate(model, samples(), channels=True, histograms=True, state=path)
     assert path.read_bytes() == expected
     with pytest.raises(ModelError, match=r"state\.json is complete"):
         ck.calibrate(model, samples(), state=path)
+
+
+def test_a_run_continues_with_strings_and_constants_that_are_read_again(tmp_path: Path) -> None:
+    """Strings are Python objects: their addresses are others when they are read again."""
+    text = """graph main(%s: str[2], %x: f32[40]) -> %y, %t {
+        %w = const f32[40] gaussian(0, 1)
+        %y = Mul(%x, %w)
+        %t = Reshape(%s, [2, 1])
+    }"""
+
+    def given(count: int) -> Iterator[list[Array]]:
+        for n in range(count):
+            strings = np.array([bytes(bytearray(b"a%d" % n)), b""], object)  # new objects each time
+            yield [strings, np.full(40, n, np.float32)]
+
+    interrupt(ck.parse(text), given(2), tmp_path / "state.json")
+    found = collect(ck.parse(text), given(3), state=tmp_path / "state.json")
+    assert found["x"].minima == [0, 1, 2]
 
 
 def test_a_state_with_another_extension_is_refused_before_samples_are_run(model: ck.Model) -> None:
@@ -124,30 +148,65 @@ def test_a_state_with_another_extension_is_refused_before_samples_are_run(model:
     assert len(list(given)) == 9
 
 
+ANOTHER_SETUP = r"state\.npz belongs to a run of another model"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": "others"}, "sample 1 differs from sample 1 of the interrupted run"),
-        ({"samples": "fewer"}, "expected 2 samples as in the interrupted run, got only 1"),
-        ({"channels": False}, "statistics of %x .* differ from"),
+        ({"samples": 1}, "expected 2 samples as in the interrupted run, got only 1"),
+        ({"channels": {"x": 3}}, None),
+        ({"channels": {}}, ANOTHER_SETUP),
+        ({"channels": {"x": 2}}, ANOTHER_SETUP),
+        ({"histograms": ["y"]}, ANOTHER_SETUP),
         ({"runner": Runner("litert")}, "expected a calibration by litert, got one by circlekit"),
-        ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),
+        ({"model": ("%c", "%d")}, ANOTHER_SETUP),  # another name of a tensor
+        ({"model": ("(0, 1)", "(0, 2)")}, ANOTHER_SETUP),  # other weights
+        ({"model": ("Logistic", "Neg")}, ANOTHER_SETUP),
+        ({"model": ("{padding: SAME", "{act: RELU, padding: SAME")}, ANOTHER_SETUP),
     ],
 )
 def test_only_the_same_run_continues(
-    change: dict[str, object], message: str, model: ck.Model, tmp_path: Path
+    change: dict[str, Any], message: str | None, model: ck.Model, tmp_path: Path
 ) -> None:
-    first = list(samples(2))
-    if change.get("samples") == "others":
-        first[1] = first[0]
-    calibration = collect(model, first, channels=True)
-    calibration.is_complete = False
-    calibration.save(tmp_path / "state.npz")
-    model = ck.parse(str(change["model"])) if "model" in change else model
-    options = {"channels": True, **{k: v for k, v in change.items() if k in ("channels", "runner")}}
-    later = samples(1 if change.get("samples") == "fewer" else 9)
+    path, options = tmp_path / "state.npz", {"channels": {"x": 3}}
+    interrupt(model, samples(2), path, **options)
+    changed = ck.parse(MODEL.replace(*change.pop("model", ("", ""))))
+    given = samples(change.pop("samples", 9))
+    if message is None:
+        assert collect(changed, given, state=path, **options | change).samples == 9
+        return
     with pytest.raises(ModelError, match=message):
-        collect(model, later, state=tmp_path / "state.npz", **options)  # type: ignore[arg-type]
+        collect(changed, given, state=path, **options | change)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_does_not_continue_on_other_samples(place: int, model: ck.Model, tmp_path: Path) -> None:
+    given = list(samples(3))
+    interrupt(model, given[:2], tmp_path / "state.npz")
+    given[place] = [given[place][0] + 1]
+    with pytest.raises(ModelError, match="expected 2 samples as in the interrupted run, got other samples"):
+        collect(model, given, state=tmp_path / "state.npz")
+
+
+def test_a_run_does_not_continue_on_samples_of_other_shapes(tmp_path: Path) -> None:
+    net, path = ck.parse("graph main(%x: f32[?,?]) -> %y { %y = Neg(%x) }"), tmp_path / "state.npz"
+    interrupt(net, [[np.zeros((2, 3), np.float32)]], path)
+    with pytest.raises(ModelError, match="expected 1 sample as in the interrupted run, got other samples"):
+        collect(net, [[np.zeros((3, 2), np.float32)]], state=path)
+
+
+def test_no_run_of_a_model_that_keeps_state_continues(tmp_path: Path) -> None:
+    """The state after the samples of the interrupted run is lost."""
+    net = ck.parse("""graph main(%x: f32[1,2]) -> %y {
+        %h: f32[1,2] variable
+        %w = const f32[2,2] gaussian(0, 1)
+        %y = Rnn(%x, %w, %w, [0.1, 0.2], %h) {act: TANH}
+    }""")
+    given = [[np.ones((1, 2), np.float32)]] * 2
+    interrupt(net, given, tmp_path / "state.json")
+    with pytest.raises(ModelError, match="exists, but no calibration of a model that keeps state"):
+        collect(net, given, state=tmp_path / "state.json")
 
 
 def test_litert_computes_the_same_ranges(model: ck.Model) -> None:

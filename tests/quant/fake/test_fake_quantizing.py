@@ -230,6 +230,11 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
         ),
         ({"scope": "("}, "is not a regular expression"),
         *(({"scope": scope}, "is not a regular expression") for scope in (5, 0, b"x")),
+        *(
+            ({name: value}, f"{name}: expected True or False, got {value!r}")
+            for name in ("symmetric", "narrow_range", "per_channel", "inputs")
+            for value in ("no", 1, None)
+        ),
     ],
 )
 def test_refused_options(options: dict[str, Any], sentence: str) -> None:

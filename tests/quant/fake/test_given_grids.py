@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with rounding operators become integer models that differ by at most one step of the result."""
+"""Models that round to grids, by FAKE_QUANT or by QUANTIZE and DEQUANTIZE, become integer models.
+
+The results of the two models differ by at most one step of the result's grid.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ IN_INT16 = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MATRIX_DIAG", "REDUCE_PROD")
 
 
 @pytest.mark.parametrize("code", COARSE)
-def test_results_with_a_finer_grid_than_the_8_bit_kernel(code: str) -> None:
+def test_results_are_within_one_step_if_the_8_bit_kernel_is_coarser_than_their_grid(code: str) -> None:
     """The kernel runs in int16, reads the finer grid, or stays float; the result is within one step."""
     text = f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
@@ -176,7 +179,10 @@ KERNELS = {
 @pytest.mark.parametrize("body", KERNELS)
 @pytest.mark.parametrize("bits", [2, 6])
 def test_kernels_that_miss_the_grid_get_finer_numbers(body: str, bits: int) -> None:
-    """With finer operands, in int16 or as floats: the result is within one step, in LiteRT too."""
+    """The kernel reads a finer grid, runs in int16, or stays float; the result is within one step.
+
+    LiteRT gives the same result.
+    """
     text = f"""
     graph main(%x: f32[1,6,6,3]) -> %y {{
       %q = FakeQuant(%x) {{min: -1.2, max: 1.8, num_bits: {bits}, narrow_range: true}}
@@ -206,8 +212,8 @@ FAKE_QUANT = "{min: %s, max: %s, num_bits: %d, narrow_range: %s} : f32[2,4,4,3]\
 
 @pytest.mark.parametrize("bits", range(2, 9))
 @pytest.mark.parametrize("narrow", ["true", "false"])
-def test_roundings_become_the_parameters_of_integers(bits: int, narrow: str) -> None:
-    """An integer model differs from the rounding one by at most one step, and clips at the same place.
+def test_ranges_of_fake_quant_become_the_parameters_of_integers(bits: int, narrow: str) -> None:
+    """The results differ by at most one step from those with FAKE_QUANT, and are clipped at the same place.
 
     LiteRT, the oracle of the kernel of FAKE_QUANT, does not run narrow ranges.
     """

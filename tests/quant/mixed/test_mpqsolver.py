@@ -13,6 +13,7 @@ import circlekit
 from circlekit.cli.quant.mpqsolver import main as mpqsolver
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.cli.quant.visq import visq
+from circlekit.errors import ModelError
 from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.mixed import mpqsolver as solving
@@ -148,7 +149,7 @@ def test_as_few_depths_are_raised_as_the_target_needs(
     [({"a": 2, "y": 1}, "21"), ({"a": 1, "y": 1}, "11"), ({"b": 1}, "01"), ({"x": 1, "z": 9}, "10")],
 )
 def test_the_front_is_raised_only_if_its_errors_are_larger(errors: dict[str, float], sums: str) -> None:
-    """The depth in the middle, that of %b, belongs to the rear.  ``sums``: the errors of front and rear."""
+    """%b, at the depth in the middle, belongs to the rear.  ``sums``: the errors of front and rear."""
     model, lines = circlekit.parse(CHAIN), list[str]()
     solver = Solver(model, Settings(layer_setting("uint8", "layer")), say=lines.append)
     assert solver._front(depths_of(model.main), errors) == (sums[0] > sums[1])
@@ -225,6 +226,11 @@ def test_depth_is_the_longest_way() -> None:
         (["--bisection", "auto", "--data", "data.npy", "--visq_file", "net.ck"], "Invalid visq file"),
         (["--bisection", "true", "--data", "data.npy", "--qerror_ratio", "2"], "must be in [0, 1]"),
         (["--patterns", "--quantized_dtype", "int4"], "Unsupported output type 'int4'"),
+        (["--bisection", "true", "--quantized_dtype", "int4"], "Unsupported output type 'int4'"),
+        *(
+            (["--patterns", "--quantized_dtype", dtype, "--granularity", "tensor"], "granularity 'tensor'")
+            for dtype in ("uint8", "int16")
+        ),
     ],
 )
 def test_refusals(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
@@ -285,3 +291,9 @@ def test_visq_without_data_has_one_seeded_random_sample(files: Path) -> None:
     np.savez("one.npz", x=np.stack([sample[0]]))
     assert visq([*words, "--tae_output", "given.json", "-d", "one.npz"]) == 0
     assert Path("random.json").read_text() == Path("given.json").read_text()
+
+
+def test_an_infinite_difference_of_outputs_is_an_error_without_a_warning() -> None:
+    output = [np.array([np.inf, 1], np.float32)]
+    with pytest.raises(ModelError, match="only finite ones"):
+        solving._mean_absolute_error([output], [output])

@@ -40,14 +40,14 @@ def form(scales: int = 1, zero_point: int = 0) -> Quantization:
         ((u8, None), (u8, None), False),
     ],
 )
-def test_which_values_have_the_same_parameters(
+def test_parameters_are_the_same_if_dtype_and_a_single_scale_are_equal(
     first: tuple[DType, Quantization | None], second: tuple[DType, Quantization | None], is_same: bool
 ) -> None:
     a, b = (Value("v", dtype, (1, 2), None, parameters) for dtype, parameters in (first, second))
     assert _same_parameters(a, b) == is_same
 
 
-def test_a_range_is_recorded_if_both_ends_are() -> None:
+def test_a_recorded_range_has_both_ends() -> None:
     end, none = np.ones(1, np.float32), np.zeros(0, np.float32)
     cases: list[tuple[Array | None, Array | None]] = [(end, None), (None, end), (end, none), (none, end)]
     for low, high in cases:
@@ -121,7 +121,7 @@ RECORDED = Quantization(np.array([0.5, 0.25], np.float32), np.array([0, 128]), 0
         ({"scale": np.ones(1, np.float32)}, 0, u8, False),
         ({}, 1, u8, False),
         ({}, None, u8, False),
-        ({}, 0, i16, False),  # the ranges have 255 steps, those of u8
+        ({}, 0, i16, False),  # the ranges have the 255 steps of u8
         ({"max": np.array([127.5, 31.0], np.float32)}, 0, u8, False),
     ],
 )

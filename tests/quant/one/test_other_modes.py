@@ -65,7 +65,7 @@ def test_parameters_are_forced_and_copied_by_name() -> None:
         copy_parameters(model, [("x", "y")])
 
 
-def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
+def test_fake_quantized_and_quantized_models_have_near_results() -> None:
     model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
     fake = clone(model)
     fake_quantize(fake)

@@ -79,6 +79,13 @@ def test_errors_in_the_words_of_one(text: str, words: str, folder: Path) -> None
     assert error.value.message.startswith(words)
 
 
+def test_a_line_of_two_files_for_one_input_has_a_wrong_number_of_inputs(folder: Path) -> None:
+    (folder / "list.txt").write_text("x0.bin x1.bin\n")
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    with pytest.raises(CirclekitError, match="Wrong number of inputs: expected one file, got 2"):
+        list(samples_of(model, str(folder / "list.txt"), "list"))
+
+
 def test_a_file_that_may_not_be_read_is_an_error_in_the_words_of_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

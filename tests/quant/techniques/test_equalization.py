@@ -52,7 +52,8 @@ def check_outputs(model: Model, before: Model) -> None:
 def test_a_product_with_a_constant_absorbs_factors(product: str) -> None:
     """The operand %s keeps its numbers; the channels of the product %m get equal ranges."""
     model, before = net(f"%m = {product}"), net(f"%m = {product}")
-    assert equalize(model, {"m": RANGES}) == ["%y: 0 of 3 channels scaled"]
+    changed = ["%y: 0 of 3 channels scaled", "%m: 3 of 4 numbers of its constant scaled"]
+    assert equalize(model, {"m": RANGES}) == changed
     np.testing.assert_array_equal(constant(model, "g"), np.ones(4))
     np.testing.assert_array_equal(constant(model, "w"), constant(before, "w") * RANGES)
     check_outputs(model, before)
@@ -79,6 +80,21 @@ def test_a_tensor_between_two_products_has_factors_of_its_own() -> None:
 )
 def test_products_that_cannot_absorb_factors_keep_their_channels(middle: str) -> None:
     assert equalize(net(middle), {"m": RANGES}) == []
+
+
+def test_products_are_equalized_without_layers() -> None:
+    text = """graph main(%x: f32[1,4]) -> %y {
+      %s = Neg(%x)
+      %m = Mul(%s, [1.0, 0.125, 0.5, 0.25])
+      %k = Mul(%m, [1.0, 2.0, 4.0, 8.0])
+      %y = Abs(%k)
+    }"""
+    model = ck.parse(text)
+    assert equalize(model, {"m": RANGES}) == [
+        f"%{name}: 3 of 4 numbers of its constant scaled" for name in "mk"
+    ]
+    x = [np.ones((1, 4), np.float32)]
+    np.testing.assert_array_equal(ck.run(model, x)[0], ck.run(ck.parse(text), x)[0])
 
 
 @pytest.mark.parametrize(

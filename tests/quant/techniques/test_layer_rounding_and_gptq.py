@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Techniques that round the weights of one layer lower the error of its outputs."""
+"""Techniques of rounding for a single layer: each lowers the error of the layer's outputs."""
 
 from __future__ import annotations
 

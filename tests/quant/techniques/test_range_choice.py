@@ -31,11 +31,13 @@ def test_merged_statistics_are_those_of_all_samples() -> None:
     """One of the merged parts has not observed the tensor."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(shift, 1, 50) for shift in (0, -3, 2)]
+    arrays[0][:3] = arrays[2][0] = np.nan
     expected = seen(*arrays)
     never = TensorStatistics()
     never.add(None)
     found = merged([never, seen(arrays[0]), seen(*arrays[1:])])
     assert (found.min, found.max, found.count) == (expected.min, expected.max, expected.count)
+    assert found.ignored == expected.ignored == 4
     assert found.minima[1:] == expected.minima
     assert found.maxima[1:] == expected.maxima
     assert found.histogram is not None

@@ -50,7 +50,7 @@ def test_techniques_that_are_left_out_are_not_tried(kept: str) -> None:
     assert not [name for name in without if f" by {name}" in notes[0]]
 
 
-def test_no_technique_is_chosen_if_one_is_left() -> None:
+def test_the_notes_report_no_choice_if_one_technique_is_left() -> None:
     model, data = uneven(), samples(4)
     ranges = ranges_of(model, collect(model, data))
     reference = [ck.run(model, sample) for sample in data]

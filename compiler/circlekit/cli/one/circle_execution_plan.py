@@ -56,8 +56,8 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--runtime", choices=RUNTIMES, default=RUNTIMES[0],
-        help="onert-micro: the table lists inputs and the nodes that compute outputs first, and leaves out"
-        f" constants (default: {RUNTIMES[0]})",
+        help="onert-micro: inputs and the nodes that compute outputs have the first positions; constants have"
+        f" no row in the table (default: {RUNTIMES[0]})",
     )  # fmt: skip
     for flag, what, default in (("const", "constants", FALSE), ("input", "inputs", TRUE)):
         parser.add_argument(

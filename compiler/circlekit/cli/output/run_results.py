@@ -118,9 +118,9 @@ def _facts(array: Array) -> dict[str, float]:
     facts: dict[str, float] = {}
     if finite.size:
         low, high = array[np.isfinite(wide)].min(), array[np.isfinite(wide)].max()
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             mean = finite.mean()
-            if np.isinf(mean):  # the sum overflowed
+            if not np.isfinite(mean):  # the sum, or a part of it, overflowed
                 mean = np.clip((finite / finite.size).sum(), low, high)
         facts = {"min": low.item(), "mean": float(mean), "max": high.item()}
     counts = {"NaN": int(np.isnan(wide).sum()), "infinite": int(np.isinf(wide).sum())}

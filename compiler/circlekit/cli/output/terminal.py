@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -29,7 +29,10 @@ def text_columns() -> int:
 
 
 def paragraph(text: str, margin: str = "") -> list[str]:
-    """Return ``text`` in lines of at most ``text_columns()`` characters; each begins with ``margin``."""
+    """Return ``text`` in lines of at most ``text_columns()`` characters; each begins with ``margin``.
+
+    A word that is longer than a line has a line of its own.
+    """
     return wrapped(text, text_columns(), margin, margin)
 
 
@@ -93,6 +96,9 @@ class _Escaping:
     def write(self, text: str) -> int:
         self.before()
         return self.stream.write(printable(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of ``stream``, such as ``flush`` or ``buffer``; they do not escape."""

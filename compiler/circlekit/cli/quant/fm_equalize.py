@@ -36,7 +36,7 @@ def _read_patterns(path: str) -> list[Pattern]:
     """Return the patterns in the JSON file at ``path``.
 
     Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
-    limit, FormatError if it is no JSON, ModelError if the JSON is not a list of patterns.
+    limit, FormatError if it is not JSON, ModelError if the JSON is not a list of patterns.
     """
     try:
         return patterns_of(parse_json(bytes(map_file(path))))

@@ -22,7 +22,7 @@ from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
 The ranges of the tensors must be recorded in the model (record-minmax). --bisection makes operators near the
-inputs (true) or near the outputs (false) int16: as few as are needed to reach the allowed error. With auto,
+inputs (true) or near the outputs (false) int16: few of them, until the allowed error is reached. With auto,
 the errors of --visq_file decide between the two. --patterns makes the operators of named patterns int16.
 
 DATA are samples, as for record-minmax."""
@@ -102,12 +102,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Return ONE's quantizer settings for the flags; raise UnsupportedError for an unknown word.
 
-    A bisection compares uint8 and int16, so its default dtype is uint8, whatever ``--quantized_dtype`` says.
+    A bisection compares uint8 and int16.  So its default dtype is uint8, and ``--quantized_dtype`` is not
+    read.
     """
+    default = pattern_setting(arguments.quantized_dtype, arguments.granularity)  # checks the words
     return Settings(
-        default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
-        if arguments.patterns
-        else layer_setting("uint8", arguments.granularity),
+        default=default if arguments.patterns else layer_setting("uint8", arguments.granularity),
         input_types=port_types(arguments.input_dtype, "input"),
         output_types=port_types(arguments.output_dtype, "output"),
         max_pool_keeps_scale=arguments.TF_style_maxpool,

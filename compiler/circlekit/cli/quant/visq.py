@@ -40,7 +40,7 @@ def _declare(parser: Parser) -> None:
     parser.add_switch("--dump_dot_graph", help="also draw the graph for Graphviz, as FILE.dot")
     parser.add_argument(
         "-b", "--batch_size", type=positive_count, metavar="N",
-        help="has no effect: one sample is in memory at a time",
+        help="has no effect: the samples run one by one",
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +56,8 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 
     ``graph``: a graph of ``model``, by default the main graph.
     Raise FileError if something cannot be read, FormatError for a damaged file, and LimitError for too much
-    data.  Raise ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.
+    data.  Raise ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.  Raise
+    ModelError if the strings in a raw file are damaged.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     if _is_folder(path):
@@ -77,7 +78,7 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
-    At most three records are in memory at a time, unless an npz file is compressed, or arrays in npz and npy
+    Only a few records are in memory at a time, unless an npz file is compressed, or arrays in npz and npy
     files are big-endian.  Progress: the caller has announced one step for every file; this function announces
     a step for each further record of a file.
     """
@@ -126,11 +127,12 @@ def _folder_records(
             continue
         records = _file_records(entry, interface, lazily)
         # two records are read in advance, because the label of a single record has no number
-        first, second = next(records, None), next(records, None)
-        following = [record for record in (first, second) if record is not None]
-        for number, record in enumerate(chain(following, records)):
+        ahead = list(islice(records, 2))
+        is_single = len(ahead) == 1
+        taken = (ahead.pop(0) for _ in range(len(ahead)))  # a record that was yielded needs no memory
+        for number, record in enumerate(chain(taken, records)):
             is_empty = False
-            yield label if second is None else f"{label}.{number}", record
+            yield label if is_single else f"{label}.{number}", record
     if is_empty:
         raise FileError(f"{folder}: expected records for the inputs {interface} in it, found none")
 
@@ -146,7 +148,7 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
     prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
     if len(prefixes) == 1:  # files of ONE's tools: the same prefix, then the number of the input
         stems = [stem.removeprefix(*prefixes) for stem in stems]
-    # in place of the arrays of the files, the indices of the files are ordered
+    # ``in_order`` moves arrays without reading them, so it gets the index of each file in place of its array
     order = interface.in_order([(stem, np.array(n)) for n, stem in enumerate(stems)])
     if order is None:
         return None
@@ -180,9 +182,9 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
     """Yield the records of one file.
 
-    ``lazily``: hold only one record in memory; compressed npz files and big-endian arrays are still read as a
-    whole.  Announce all records but the first as further steps of progress.  The memory limit then applies to
-    each array of an HDF5 file, not to all together.
+    ``lazily``: hold only a few records in memory; compressed npz files and big-endian arrays are still read
+    as a whole.  Announce all records but the first as further steps of progress.  The memory limit then
+    applies to each array of an HDF5 file, not to all together.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
@@ -194,7 +196,7 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     values, arrays = interface.inputs, arrays_of(str(path), read_arrays(path), interface)
     counts = {len(array) for array in arrays if array.ndim}
     pairs = list(zip(values, arrays, strict=True))
-    # several records need one number of records, which is the size of the first axis of all arrays
+    # a file has several records only if all arrays have them along a first axis of the same size
     if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
         yield [fitted(str(path), v, a) for v, a in pairs]
         return

@@ -77,9 +77,9 @@ class LayerError:
 
     @property
     def added_share(self) -> float:
-        """The sum of squares of the added error, divided by ``error.signal``, that of the float result.
+        """The sum of squares of the added error, divided by the sum of squares of the float result.
 
-        It is 0 if ``error.signal`` is 0.
+        It is 0 if the float result is 0 everywhere.
         """
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 

@@ -2,7 +2,8 @@
 """Check the bytes of a model file against all rules of ``io.findings``.
 
 ``load`` checks the rules of severity ``refused``.  The first violation of such a rule ends the whole check.
-In a tree (``schema.Tree``), an absent field has the default that ``get`` names here: 0, "" or ().
+A field that is absent in the file is also absent in its tree (``schema.Tree``).  So each
+``tree.get(name, default)`` here states the default: 0, "" or ().
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
         if not isinstance(new, str) and new:  # not in the schema, see ``_enums``
             continue
         code_number = number_of("BuiltinOperator", model.format, new)
-        if old and code_number and old not in (code_number, PLACEHOLDER):
+        if code_number and old != min(code_number, PLACEHOLDER):
             yield Finding("code-fields", path, f"{code_number} ({new}), but deprecated_builtin_code is {old}")
         elif old == PLACEHOLDER and not code_number:
             message = f"expected an operator, because deprecated_builtin_code is {old}, got none"
@@ -110,11 +111,18 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
 
 
 def _signatures(tree: Tree) -> Iterator[Finding]:
-    """Check that signatures refer to inputs and outputs of their graph, and that no name occurs twice.
+    """Check that signatures refer to inputs and outputs of their graph, and that keys and names are unique.
 
+    An input and an output may have the same name.
     Also report each field ``deprecated_tag``, because ``load`` does not keep it.
     """
+    keys: set[str] = set()
     for number, signature in enumerate(tree.get("signature_defs", ())):
+        key = signature.get("signature_key", "")
+        if key in keys:
+            path = f"signature_defs[{number}].signature_key"
+            yield Finding("signature", path, f"expected a unique key, got {key!r} again")
+        keys.add(key)
         graph = tree["subgraphs"][signature.get("subgraph_index", 0)]
         for side in ("inputs", "outputs"):
             interface = {int(i) for i in graph.get(side, ())}

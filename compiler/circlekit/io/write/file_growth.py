@@ -8,17 +8,17 @@ from circlekit.io.write.encoded_file import Encoded
 
 
 def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
-    """Return ``grew by N bytes: ...`` with the growth of constants and of the rest of the file.
+    """Return ``grew by N bytes: ...`` with the growth of constants and metadata, and of the rest of the file.
 
     The result is "" if the file did not grow.  ``origin``, ``old_size``: the file that was read, and its size
     in bytes.  ``file``: the new file.  The rest of a file is its tables, and the padding that aligns tables
-    and constants.  The zip archive at the end of both files is the same.
+    and constants.  An attached zip archive is copied, so it does not grow.
     """
     growth = file.size - old_size
     if growth <= 0:
         return ""
     places = {place_of(data) for data in origin.buffers if data is not None}  # a set: buffers may share bytes
     constants = sum(len(payload.data) for payload in file.payloads) - sum(length for _, length in places)
-    parts = {"constants": constants, "tables and alignment": growth - constants}
+    parts = {"constants and metadata": constants, "tables and alignment": growth - constants}
     listed = ", ".join(f"{name} {change:+,}" for name, change in parts.items() if change)
     return f"grew by {growth:,} bytes: {listed}"

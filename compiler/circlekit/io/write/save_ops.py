@@ -34,8 +34,8 @@ class OpSaver:
     """Creates the trees of all operators of one file.
 
     ``origin``: the origin of the model if the input file has the format to write, else NO_ORIGIN.
-    ``keeps_format``: whether the format to write is the format of the input file.  For a model that was not
-    loaded from a file: whether it is the format of the model.
+    ``input_format``: the format of the input file; for a model that was not loaded from a file, the format of
+    the model.  ``keeps_format``: whether it is the format to write.
     ``codes``: the tables of the operator codes (operator, custom code, version): first those of the input
     file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.
@@ -47,7 +47,8 @@ class OpSaver:
         self.model = model
         self.format = fmt
         self.origin = origin if origin.format == fmt else NO_ORIGIN
-        self.keeps_format = (origin.format or model.format) == fmt
+        self.input_format = origin.format or model.format
+        self.keeps_format = self.input_format == fmt
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = list(self.origin.codes)
         self.input_keys = [code_key(tree, fmt) for tree in self.codes]
@@ -101,7 +102,8 @@ class OpSaver:
         """Return the index of the operator's code in ``codes``; add the code if it is new."""
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
-        stored: int = op.extra.get("stored_code", 0)  # in the input file: kept if the key is still the same
+        # the code that the operator has in the input file is kept if its key is still the operator's key
+        stored: int = op.extra.get("stored_code", 0)
         index = stored if self.input_keys[stored : stored + 1] == [key] else self.keys.get(key)
         if index is None:
             index = self.keys[key] = len(self.codes)
@@ -153,7 +155,7 @@ class OpSaver:
             if plan is None:
                 return
             options, union = self.attributes(op, plan), plan.union
-            # the input file named the options table, but had none
+            # the input file states the type of the options table, but has no table
             if options is None and op.extra["no_options"] == op.options:
                 tree[f"{union}_type"] = op.options
         if options is None or union is None:
@@ -164,8 +166,8 @@ class OpSaver:
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
         """Return the options table of a declared operator.
 
-        Return None for no table: if the input file has no options table for the operator, and all attributes
-        have their defaults.
+        Return None (no table is written) if the input file has no options table for the operator, and all
+        attributes have their defaults.
         """
         set_values = op.attribute_values
         if op.extra.get("no_options") and all(
@@ -192,9 +194,9 @@ class OpSaver:
         if name not in enumeration(enum, self.format).numbers:
             raise UnsupportedError(f".{self.format} has no {name}", place(op, self.model))
         fields = table(name, self.format).by_name
-        for field, value in options.items() if self.model.format != self.format else ():
+        for field, value in options.items() if not self.keeps_format else ():
             if isinstance(value, int) and field in fields and fields[field].enum is not None:
-                found = f"{name}.{field} is {value}, a number without a name in .{self.model.format}"
+                found = f"{name}.{field} is {value}, a number without a name in .{self.input_format}"
                 reason = f"it may mean something else in .{self.format}"
                 raise UnsupportedError(f"{found}: {reason}", place(op, self.model))
         for field in table(name, self.format).foreign & options.keys():

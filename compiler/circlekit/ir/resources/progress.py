@@ -33,7 +33,7 @@ class Progress:
         """Add ``amount`` to the work that is done.  ``remark``: a text to show, such as "2 failed"."""
 
     def finish_file(self, path: str) -> None:
-        """Report that the file at ``path``, its final name, is complete."""
+        """Report that a file is complete.  ``path``: its final name, not that of a temporary file."""
 
 
 class Forwarded(Progress):

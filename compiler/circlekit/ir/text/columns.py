@@ -70,7 +70,8 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 def paragraphs(text: str, width: int) -> list[str]:
     """Return ``text`` in lines of at most ``width`` characters.  An empty line separates two paragraphs.
 
-    A paragraph that has an indented line or a list item (``- ``) keeps its lines, whatever their width.
+    A word that is longer than a line has a line of its own.  A paragraph that has an indented line or a list
+    item (``- ``) keeps its lines, whatever their width.
     """
     lines = []
     for block in text.split("\n\n"):

@@ -111,8 +111,8 @@ MISSPELT_LENGTH = 4
 def suggest_operator(word: str, names: Iterable[str]) -> str:
     """Return a hint such as ``; did you mean NAME?`` for the unknown operator ``word``, or "".
 
-    ``names``: the operators that are allowed here, spelt as the hint shall show them.  Of two names that
-    differ only in case or punctuation, the hint shows the first.
+    ``names``: the operators that are allowed here, spelt as the hint shall show them.  Of two spellings of
+    one operator, list the preferred one first.
     """
     known = list(names)
     by_key = {_comparable(name): name for name in reversed(known)}  # reversed: the first name wins

@@ -233,9 +233,9 @@ class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
     An int32 result out of range becomes the lowest int32, as on x86.  There is one exception: if a single
-    positive exponent is broadcast to all elements, LiteRT multiplies, so int32 results wrap around.  It
-    multiplies floats, too, if such an exponent is within 1e-5 of a whole number: the exponent is rounded, and
-    each product clamps infinities to the largest finite numbers.
+    positive exponent is broadcast to all elements, LiteRT multiplies, so int32 results wrap around.
+    LiteRT also multiplies floats if such an exponent is within 1e-5 of a whole number.  The exponent is then
+    rounded, and each product clamps infinities to the largest finite numbers.
     For integers with a negative exponent, the kernel raises ModelError.
     """
 

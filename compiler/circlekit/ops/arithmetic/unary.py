@@ -114,8 +114,8 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # the operand is scale * steps, so its inverse root is (1 / sqrt(steps)) / sqrt(scale).  The dividend
-        # is ``inverse_roots``, in units of 2^-20
+        # the operand is scale * steps, so its inverse root is (1 / sqrt(steps)) / sqrt(scale);
+        # ``inverse_roots`` is 1 / sqrt(steps), in units of 2^-20
         steps = np.maximum(centered(x, self.input), 0)
         root_multiplier = get_inv_sqrt_quantized_multiplier(steps)
         with_20_bits = QuantizedMultiplier(root_multiplier.mantissa, root_multiplier.shift + 20)

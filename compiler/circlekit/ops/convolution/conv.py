@@ -188,10 +188,10 @@ class TransposeConv(
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
         """Return the ``output_shape`` for the new input.
 
-        If the batch of the input grows by n, that of the output grows by n; if a spatial dimension of the
-        input grows by n, that of the output grows by n * stride.  A dimension stays if it was unknown in the
-        old input.  Return {} if the operand is not constant, or if a rank is unknown or not 4.  Raise
-        ShapeError if the batch or a spatial dimension of the new input is unknown.
+        If the batch of the input grows by n, the batch of the output grows by n.  If a spatial dimension of
+        the input grows by n, the same dimension of the output grows by n * stride.  A dimension stays if it
+        was unknown in the old input.  Return {} if the operand is not constant, or if a rank is unknown or
+        not 4.  Raise ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
         if dims is None or before is None or after is None:

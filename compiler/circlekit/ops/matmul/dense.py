@@ -196,7 +196,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return TensorType(self._result_dtype(), (*batch, x[-2], y[-1]))
 
     def _result_dtype(self) -> DType:
-        """Return the dtype of x, or int32 for two int8 operands with an int32 result."""
+        """Return the dtype of x, or int32 if x is int8 and the result is declared as int32."""
         has_int32_result = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
         return i32 if has_int32_result else self.x.dtype
 

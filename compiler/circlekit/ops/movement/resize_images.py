@@ -99,8 +99,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
     """Resized images: each output pixel is a copy of an input pixel.
 
-    With ``align_corners`` or ``half_pixel_centers``, this is the nearest input pixel.  If both are false, it
-    is the last input pixel at or before the position of the output pixel.
+    If one of ``align_corners`` and ``half_pixel_centers`` is true, this is the nearest input pixel.  If both
+    are false, it is the last input pixel at or before the position of the output pixel.
     """
 
     def kernel(self, input: Array, size: Array) -> Array:

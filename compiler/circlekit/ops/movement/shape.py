@@ -4,7 +4,7 @@
 ``static_int_vector`` and ``static_int`` return the numbers of an operand, or None if it is not constant.
 ``rearranged_type`` keeps the dtype and the scale of a value.  In a rule, ``results_follow="input"`` means
 that the result has the scale and zero point of the input.  ``versions``: the operator version by dtype.
-``reference_version``: the newest operator version that LiteRT's reference kernels compute correctly.
+``reference_version``: the newest operator version that LiteRT's reference kernels implement.
 Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose.
 """
 

@@ -162,7 +162,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
         """Return the ``end_mask`` with which the slice reaches the end of the same axes as before.
 
-        These axes have a positive stride, are not shrunk, and had the dimension ``end``.  Return {}
+        An axis whose dimension changed gets a bit if its stride is positive, it is not shrunk, and its old
+        dimension was equal to ``end``.  An ``end`` beyond the old dimension stays as it is.  Return {}
 
         - if ``end`` or ``strides`` is not constant, or a shape is unknown;
         - if there is an ellipsis or a new axis: entry i may then belong to another axis than axis i;

@@ -32,11 +32,14 @@ UNSUPPORTED = {
     "RUN_MODEL": "it runs another model file",
     "STABLEHLO": "StableHLO operators are kept unchanged, for runtimes that compile them",
 }
-"""Why a built-in operator has no kernel, by its code; STABLEHLO stands for all codes that begin with it."""
+"""Why an opaque built-in operator has no kernel, by its code.
+
+STABLEHLO stands for all codes that begin with it.
+"""
 
 
 def why_unsupported(code: str) -> str | None:
-    """Return why the built-in operator ``code`` has no kernel; None if the reason is not in UNSUPPORTED."""
+    """Return why the opaque operator ``code`` has no kernel; None if the reason is not in UNSUPPORTED."""
     return UNSUPPORTED.get("STABLEHLO" if code.startswith("STABLEHLO_") else code)
 
 

@@ -59,7 +59,8 @@ class _LastAxis(Op, layout_operands=("input",)):
 class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
-    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels.  For 8-bit integers, its optimized
+    kernels use float32.
     """
 
     # exp(-10) is about 0, so a mask such as -inf may be stored as a number that is 10 below the others

@@ -83,8 +83,9 @@ class Explanation:
 
 @dataclass
 class OpExplanation:
-    """Which passes came nearest to rewriting one operator; ``print`` shows it as a block of text.
+    """Which passes would rewrite one operator, and why passes that come near do not.
 
+    ``print`` shows it as a block of text.
     ``op``: the operator as text, in the graph named ``graph``.  ``passes``: the passes that would rewrite it
     if they were asked for by name.  ``refusals``: at most one refusal of each pass, the nearest first.
     """

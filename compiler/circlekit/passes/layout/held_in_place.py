@@ -40,7 +40,7 @@ def why_no_map(op: Op) -> str:
         return fault
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
-        return "the rank or more than one dimension of its operand or of its result is unknown"
+        return "its operand or its result has an unknown rank, or more than one unknown dimension"
     if any(0 in (value.shape or ()) for value in values):
         return "its operand or its result has a dimension of 0"
     if any(value.is_variable for value in values):

@@ -44,8 +44,8 @@ class OrderChannels(GraphPass):
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer orders its channels by the layers that read them, so that each reading layer gets contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
-    The number of operators and the bytes that they move do not increase.  A fixed cost of each run of
-    contiguous elements counts as bytes.
+    The number of operators and the cost of movement do not increase.  The cost is the moved bytes, plus a
+    fixed number of bytes for each run of contiguous elements, because starting a copy takes time.
     """
 
     name = "order_channels"
@@ -61,11 +61,12 @@ class OrderChannels(GraphPass):
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield lists of connected sinks: channels move between their groups, directly or through other groups.
+    """Yield lists of connected sinks.
 
     A sink is a value whose channels are copies of channels of other values, its suppliers.  It must be an
     output of the graph, or be read by an operator that does more than move channels.  A group is the values
-    whose channels must have the same order.
+    whose channels must have the same order.  Two sinks are connected if channels move between the groups of
+    the two sinks, directly or through other groups.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected
 

@@ -2,9 +2,9 @@
 """Regions of a graph whose operators can work on data with permuted axes.
 
 A *side* is a number that stands for an order of axes, for example 0 for NCHW and 1 for NHWC.  Values that
-transposes produce from each other are one *tensor*; each of these values is on a side.  An operator that can
-work on several sides is a *variable*: its side can be chosen.  The operands and results of a variable are on
-its side.  A *region* is a connected set of tensors and variables.
+transposes, or reshapes that do the same, produce from each other are one *tensor*; each of these values is on
+a side.  An operator that can work on several sides is a *variable*: its side can be chosen.  The operands and
+results of a variable are on its side.  A *region* is a connected set of tensors and variables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Move = Transpose | Reshape
 
 @dataclass(eq=False, repr=False)
 class Tensor:
-    """``root`` and the values that transposes produce from it, directly or indirectly.
+    """``root`` and the values that ``moves`` produce from it, directly or indirectly.
 
     ``sides``: all these values with their sides.
     ``moves``: the transposes between these values, and reshapes that do the same.

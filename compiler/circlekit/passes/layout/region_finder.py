@@ -2,8 +2,8 @@
 """Find the regions of a graph: connected operators that can work on data with permuted axes.
 
 The terms of ``region.py``: a side is a number that stands for an order of axes; a tensor is all values that
-transposes produce from each other, each on a side; a variable is an operator that can work on several sides;
-a region is a connected set of tensors and variables.
+transposes, or reshapes that do the same, produce from each other, each on a side; a variable is an operator
+that can work on several sides; a region is a connected set of tensors and variables.
 """
 
 from __future__ import annotations
@@ -196,16 +196,16 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Return the value that is reached from ``value`` by going back through all transposes before it.
+        """Return the value that is reached from ``value`` by going back through all moves before it.
 
-        A transpose whose operand is in ``placed`` is not passed.
+        A move whose operand is in ``placed`` is not passed.
         """
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if ``op`` transposes it from its side to the side of the result.
+        """Return the operand of ``op`` if ``op`` is a move between the sides of its operand and result.
 
         Return None for other operators.
         """
@@ -222,11 +222,11 @@ class RegionFinder:
         return source if is_same else None
 
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
-        """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
+        """Return the tensor of ``root``: all values that moves produce from it, directly or indirectly.
 
         The rewritten graph has one value for each order of axes (axes of dimension 1 do not count).  So of
         the values with the same order, only one may be an input, an output or a value with ``is_variable``.
-        Further outputs are left out, with the values that transposes produce from them.
+        Further outputs are left out, with the values that moves produce from them.
         Values in ``placed`` are left out, too; the values of the tensor are added to ``placed``.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])

@@ -27,7 +27,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose, checked_perm
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.support.axes import last_axis_stride
-from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.conditions import broadcast_refusal, remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
@@ -50,8 +50,8 @@ class ForwardBatchNorm(Rewrite):
 
     ``move``: an operator that moves, interpolates or averages elements, such as Reshape, Slice, Pad or Mean.
     An offset does not move before a Pad.  ``p``, ``q``, ``r``: the further operands of ``move``, if any.
-    Channels are the indices of the last axis of ``x``.  ``d``: the numbers of ``c``, as a vector of one
-    number, or of one for each channel.
+    Channels are the indices of the last axis of ``x``.  ``d``: a vector of one number, or of one for each
+    channel.  ``c`` has the numbers of ``d``; after a Reshape, it may repeat them.
     """
 
     name = "forward_batchnorm"
@@ -85,11 +85,11 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def is_per_channel(self, match: Match, c: Array, x: Value, y: Value) -> str | None:
-        """``c`` has one number, or one for each channel of ``x``."""
+        """``c`` has one number, or one for each channel of ``x``; after a Reshape, it may repeat these."""
         if isinstance(match.ops["y"], Transpose):
             return _transposed_refusal(c, x, match)
-        if isinstance(match.ops["y"], Reshape) and (c.size == 1 or _repeated(c, x, y) is not None):
-            return None
+        if isinstance(match.ops["y"], Reshape) and _repeated(c, x, y) is not None:
+            return None if c.size == 1 else broadcast_refusal(y, match.value("c"))
         return _order_refusal(match.ops["y"], x, y) or channel_refusal(c, y)
 
     def constants(self, match: Match, c: Array, x: Value, y: Value) -> dict[str, Array]:
@@ -127,7 +127,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value, y: Value) -> Array | None:
-    """Return one number per channel of ``x`` if ``c`` repeats the row of these numbers; else None.
+    """Return one number, or one for each channel of ``x``, if ``c`` only repeats these; else None.
 
     ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Example: for
     x [1,2,3], y [1,6] and c = [p,q,r,p,q,r], return [p,q,r].
@@ -136,6 +136,8 @@ def _repeated(c: Array, x: Value, y: Value) -> Array | None:
     channel.  Example: for x [2,3], y [3,2] and c [3,1], each row of y has elements of two channels, but ``c``
     has one number for the row.
     """
+    if c.size == 1:
+        return c.reshape(-1)
     channels = x.shape[-1] if x.shape else None
     if not channels or not c.size or c.size % channels:
         return None
@@ -206,7 +208,8 @@ class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
     c may also be a single number.  A factor moves only if both a and b come from linear operators, as at the
-    end of a residual block.  For an offset, one of the two is enough.
+    end of a residual block.  An offset moves if one of them does and the
+    other is not constant.
     """
 
     name = "forward_batchnorm_over_add"

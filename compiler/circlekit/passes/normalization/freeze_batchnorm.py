@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give batch norms in training mode constant statistics, computed from a data set.
+"""Replace the statistics of batch norms in training mode by constants, computed from a data set.
 
 In training mode, a batch norm computes mean and variance (the statistics) from the batch that it receives.
 """
@@ -104,13 +104,15 @@ def _decay(text: str) -> float:
 
 
 class FreezeBatchNorm(Pass):
-    """Give batch norms in training mode constant statistics, computed from data, and fold the batch norms.
+    """Replace the statistics of batch norms in training mode by constants from data, and fold these norms.
+
+    Only batch norms in the main graph are frozen.
 
     Each statistic becomes its moving average over the batches of the data, as in training: after each batch,
     average = decay * average + (1 - decay) * statistic.  During the first batches, the warm-up, the average
     is the mean of all batches so far.
-    Raise RewriteError if the main graph has such batch norms and the user gives no data, and CirclekitError
-    if the model cannot run on the data.
+    Raise RewriteError if there is such a batch norm and the user gives no data, CirclekitError if the model
+    cannot run on the data.
     """
 
     name = "freeze_batchnorm"
@@ -124,7 +126,7 @@ class FreezeBatchNorm(Pass):
     @classmethod
     def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
         if changes == 0:
-            yield "freeze_batchnorm: the model has no batch norm in training mode"
+            yield "freeze_batchnorm: the main graph has no batch norm in training mode"
         for graph in model.graphs:
             for norm in training_norms(graph):
                 freeze = ", or freeze them: --freeze_batchnorm DATA.h5" if graph is model.main else ""

@@ -58,16 +58,16 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """A factor ``f`` with gamma and a sum ``h`` with beta are as large as ``x``.
+        """If there is a gamma, ``f`` has the shape of ``x``; if there is a beta, ``h`` has this shape.
 
-        Otherwise the present form is cheaper, for example with a gamma or beta of one number.  For ``f`` and
-        ``h`` see FACTORS and SUMS.
+        Otherwise the present operators are cheaper, for example if gamma or beta is one number.  For ``f``
+        and ``h`` see FACTORS and SUMS.
         """
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)
             if constant in match.values and small is not None and small.shape != x.shape:
-                return f"%{small.name}: is smaller than %{x.name}, so the present form is cheaper"
+                return f"%{small.name}: is smaller than %{x.name}, so the present operators are cheaper"
         return None
 
 

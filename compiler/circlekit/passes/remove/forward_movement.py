@@ -188,7 +188,7 @@ class ForwardTranspose(SinkPass):
             if value is not None and value not in moved and not (value.is_plain and is_movable(value)):
                 return f"%{value.name}: expected a constant or the result of a Transpose"
         if any(v.rank != op.output.rank for v in moved):
-            return f"{name}: expected rank {moved[0].rank}, that of %{moved[0].name}, got {op.output.rank}"
+            return f"{name}: expected rank {moved[0].rank}, as %{moved[0].name} has, got {op.output.rank}"
         if any(v is not None and len(v.shape or ()) > len(moved[0].shape or ()) for v in op.inputs):
             return f"{name}: a constant has more dimensions than %{moved[0].name}"
         return None

@@ -53,7 +53,8 @@ class Branches:
         referred |= {id(s.graph) for s in model.signatures} | {id(model.main)}
         self.places = {graph: int(id(graph) in referred) for graph in model.graphs}
         for graph in reversed(self.order):
-            for branch in taken[graph]:  # a graph to which nothing refers stays, too, and counts as one
+            # a graph to which nothing refers stays in the model, and counts as one place
+            for branch in taken[graph]:
                 self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
 
     def too_many(self, op: If) -> str | None:
@@ -73,7 +74,7 @@ class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
     Graphs that nothing calls any more are removed.  The IF stays if its branch would be copied to several
-    places, and the copies would have more than 1000 operators in all.  It stays, too, if the branch has a
+    places, and the copies would have more than 1000 operators in all.  It also stays if the branch has a
     variable, or if a shape, the quantization or an output name does not fit.
     """
 

@@ -24,14 +24,14 @@ MAX_BROADCAST_RANK = 4
 """Highest rank for which all runtimes have broadcasting kernels; no constant is extended beyond it."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
-"""Largest number of elements to which a constant is broadcast to compute the constant for another shape."""
+"""A constant that broadcasts to more elements than this is not adapted to another shape."""
 
 
 @dataclass(eq=False, repr=False)
 class Region:
     """Connected elementwise operators.  ``ops``: the operators, in order.
 
-    ``starts``: the results of Reshapes before the region that the operators read.
+    ``starts``: the results of Reshapes that the operators read; the Reshapes are not part of the region.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -180,14 +180,14 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     if not old.is_static or not new.is_static or old.numel > MAX_RESHAPED_ELEMENTS:
         most = MAX_RESHAPED_ELEMENTS
         return f"%{value.name}: is used with an unknown shape, or with more than {most} elements"
-    form = _form(value.array(), old.static_shape, new.static_shape)
-    if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.known_rank):
+    array = _replacement(value.array(), old.static_shape, new.static_shape)
+    if array.size > value.numel or array.ndim > max(MAX_BROADCAST_RANK, value.known_rank):
         shapes = f"{format_shape(value.shape)} cannot be reshaped for {format_shape(new.shape)}"
         return f"%{value.name}: shape {shapes}"
     return None
 
 
-def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
+def _replacement(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """Return the smallest array that can replace ``array`` where shape ``new`` replaces shape ``old``.
 
     Broadcast to ``new``, it has the same elements in the same order as ``array`` broadcast to ``old``.
@@ -220,9 +220,9 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape, old: Value
         elif value is None or not is_constant(value):
             continue
         elif value.numel != 1:
-            form = _form(value.array(), old.static_shape, known_dims(shape))
-            if form.shape != value.shape:
-                op.set_input(index, _constant(graph, value, form))
+            array = _replacement(value.array(), old.static_shape, known_dims(shape))
+            if array.shape != value.shape:
+                op.set_input(index, _constant(graph, value, array))
         elif value.known_rank > len(shape):  # the constant of one element would raise the rank of the result
             op.set_input(index, _constant(graph, value, value.array().reshape(())))
     op.output.shape = shape
@@ -237,10 +237,10 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g stand for any number of elementwise operators.  All Reshapes before f and g must read values of
-    the same shape, a static one if there are several.  Constant operands must have a form for this shape with
-    no more elements.  The results of f and g must not be outputs of the graph, and only the rewritten
-    operators may use them.  At least one Reshape must become unnecessary.  Nothing may be quantized per
-    channel.
+    the same shape, a static one if there are several.  Each constant operand is replaced by a constant that
+    broadcasts to this shape with the same effect, and that must not have more elements.  The results of f and
+    g must not be outputs of the graph, and only the rewritten operators may use them.  At least one Reshape
+    must become unnecessary.  Nothing may be quantized per channel.
     """
 
     name = "remove_reshape_around_unaryop"

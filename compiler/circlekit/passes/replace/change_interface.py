@@ -57,7 +57,7 @@ def _next_of(left: dict[Value, list[Value]], value: Value) -> Value:
 
 
 def _find(name: str, values: dict[str, Value]) -> Value:
-    """Return the value called ``name``; raise RewriteError, with up to 3 similar names, if there is none."""
+    """Return the value called ``name``; if there is none, raise RewriteError with up to 3 similar names."""
     if name not in values:
         raise RewriteError(f"Change outputs failed: node not found: {name}" + did_you_mean(name, values, 3))
     return values[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before quantization, replace operators without a right quantized kernel by operators that have one."""
+"""Before quantization, replace operators whose quantized kernel is absent, wrong or too coarse."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ whole batch with the option ``include_batch_in_index``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_EXACT_INTEGER = 1 << 24
-"""Every integer from 0 to this one is exact in float32, the dtype in which positions are computed."""
+"""All integers of at most this magnitude are exact in float32, the dtype in which positions are computed."""
 
 MAX_WINDOW_OR_CHANNELS = 1 << 12
 """Limit for the number of elements in a window, and for the number of channels.
@@ -88,7 +89,11 @@ class _PositionBuilder(Inserter):
         batch, _, _, channels = self.shape
         split = Split(self.array(np.asarray(3, np.int32)), x, num_splits=channels)
         self.make(split)
-        by_channel = [self.positions_in_channel(part) for part in split.results]
+        (height, width), taps = self.window, self.window[0] * self.window[1]
+        # shared by all channels: with the largest windows, the unit vectors have 64 MB
+        unit_vectors = self.array(np.eye(taps, dtype=np.float32).reshape(-1, height, width, 1))
+        bias = self.array(np.zeros(taps, np.float32))
+        by_channel = [self.positions_in_channel(part, unit_vectors, bias) for part in split.results]
         position = self.make(Concatenation(*by_channel, axis=3))
         offset = np.arange(channels, dtype=np.float32).reshape(1, 1, 1, -1)
         if self.counts_images:
@@ -96,12 +101,13 @@ class _PositionBuilder(Inserter):
             offset = offset + image.reshape(-1, 1, 1, 1)
         return self.make(Add(position, self.array(offset))) if offset.any() else position
 
-    def positions_in_channel(self, x: Value) -> Value:
-        """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0."""
-        (height, width), (stride_h, stride_w) = self.window, self.strides
-        unit_vectors = np.eye(height * width, dtype=np.float32).reshape(-1, height, width, 1)
-        filter, bias = self.array(unit_vectors), self.array(np.zeros(height * width, np.float32))
-        conv = Conv2D(x, filter, bias, stride_h=stride_h, stride_w=stride_w, padding=Padding.VALID)
+    def positions_in_channel(self, x: Value, unit_vectors: Value, bias: Value) -> Value:
+        """Return the positions [N,h,w,1] for a single channel ``x``, as if it were channel 0 of image 0.
+
+        ``unit_vectors``, ``bias``: the constants of the convolution; the bias is zero.
+        """
+        width, (stride_h, stride_w) = self.window[1], self.strides
+        conv = Conv2D(x, unit_vectors, bias, stride_h=stride_h, stride_w=stride_w, padding=Padding.VALID)
         elements = self.make(conv)
         best = self.make(ArgMax(elements, self.array(np.asarray(3, np.int32)), output_type=i32))
         rows, columns = (w.number for w in self.windows)
@@ -126,8 +132,11 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions.
 
     x must be f32 of known shape, with at most 2^24 elements and 4096 channels.  A window must have at most
-    4096 elements.  The positions are right if x is finite and above the lowest float32, which is the padding
-    value.  The pass has no picture, because the number of new operators depends on the number of channels.
+    4096 elements, and the positions of its elements must differ by at most 2^24.  Every window that fits into
+    the image meets the last condition.
+
+    The positions are right if x is finite and above the lowest float32, which is the padding value.  The pass
+    has no picture, because the number of new operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"
@@ -174,12 +183,28 @@ def _obstacle(op: OpaqueOp) -> str | None:
         windows = [conv_padding(size, n, step, 1, padding).number for size, n, step in axes]
     except ModelError as error:
         return f"{name}: {error.message}"
-    if max(window[1] * window[2], x.static_shape[3]) > MAX_WINDOW_OR_CHANNELS:
-        found = f"windows of {window[1] * window[2]} in {x.static_shape[3]} channels"
-        return f"{name}: {found}, expected at most {MAX_WINDOW_OR_CHANNELS} of either"
     if {*window[::3], *strides[::3]} != {1}:  # sizes and strides along N and C
         return f"{name}: expected windows within one image and channel"
-    return _result_obstacle(op, (x.static_shape[0], *windows, x.static_shape[3]))
+    expected_shape = (x.static_shape[0], *windows, x.static_shape[3])
+    return _window_obstacle(op, x.static_shape, window) or _result_obstacle(op, expected_shape)
+
+
+def _window_obstacle(op: OpaqueOp, shape: Sequence[int], window: Sequence[int]) -> str | None:
+    """Return why a ``window`` [1,h,w,1] is too large for data of this ``shape``; None if it is not."""
+    _, height, width, _ = window
+    *_, image_width, channels = shape
+    name = f"%{op.output.name}"
+    if max(height * width, channels) > MAX_WINDOW_OR_CHANNELS:
+        limit = f"at most {MAX_WINDOW_OR_CHANNELS}"
+        found = f"got {height * width} and {channels}"
+        return f"{name}: expected {limit} elements in a window and {limit} channels, {found}"
+    # A position is computed from the difference to the first element of its window.  That element is far
+    # outside of the image if the window is much larger than the image.
+    difference = ((height - 1) * image_width + width - 1) * channels
+    if difference > MAX_EXACT_INTEGER:
+        limit = f"positions in a window that differ by at most {MAX_EXACT_INTEGER}, which is exact in f32"
+        return f"{name}: expected {limit}, got a difference of {difference}"
+    return None
 
 
 def _result_obstacle(op: OpaqueOp, shape: Shape) -> str | None:

@@ -21,7 +21,7 @@ Perm = tuple[int, ...]
 
 
 def constant_perm(op: Op | None) -> Perm | None:
-    """Return the permutation of the Transpose ``op``; None if ``op`` is no Transpose.
+    """Return the permutation of the Transpose ``op``; None if ``op`` is not a Transpose.
 
     Return None also for a Transpose that is invalid, whose permutation is not constant, or whose operand has
     an unknown rank.

@@ -30,17 +30,19 @@ class Calibration:
     ``graphs``: for each graph of the model, in their order, the statistics by name of the tensor.
     ``samples``: the number of samples.  ``source``: a text that says where they come from.
     ``engine``: the name of the program that ran the model, ``circlekit`` or ``litert``.
-    ``last_sample``: a checksum of the last sample.  A run that continues an interrupted run compares the
-    checksum, to make sure that both have the same samples.
     ``is_complete``: False in a file that an interrupted run left: some samples have not been run.
+    ``setup_checksum``: a checksum of the model and of the requested channels and histograms.
+    ``samples_checksum``: a checksum of the samples that were run.  A run that continues an interrupted run
+    compares both.  They are 0 in a complete calibration.
     """
 
     graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
     samples: int = 0
     source: str = ""
     engine: str = ""
-    last_sample: int = 0
     is_complete: bool = True
+    setup_checksum: int = 0
+    samples_checksum: int = 0
 
     @property
     def main(self) -> dict[str, TensorStatistics]:

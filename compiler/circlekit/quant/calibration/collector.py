@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, counted
+from circlekit.ir.array_bytes import chunks, digest
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
+from circlekit.ir.text import print_graph
+from circlekit.ir.value import Array, Value
 from circlekit.quant.calibration.calibration import (
     Calibration,
     FilePath,
@@ -62,12 +62,16 @@ def collect(
     ``runner``: how the samples are run; None: ``Runner()``.
     ``source``: a text that says where the samples come from; by default, the path if ``samples`` is one.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
-    If an interrupted run left this file, the samples that it contains are not run again.  The channels and
-    histograms must then be the same as in that run.
+    If an interrupted run left this file, the samples that it contains are not run again.
 
     Raise ModelError if there are no samples or no float tensors, or if the file ``state`` exists but cannot
-    be continued: it is complete; its model, engine, samples, channels or histograms differ; or the model
-    keeps state between runs (``keeps_state``).
+    be continued, for one of these reasons:
+
+    - it is complete;
+    - its model, engine, channels or histograms are not those of this run, or it contains other samples than
+      the first ones of this run;
+    - the model keeps state between runs (``keeps_state``).
+
     Raise ShapeError if a tensor with statistics per channel changes its number of channels; FileError if
     ``state`` has another extension than .json and .npz, or cannot be written.
     Raise the errors of ``make_names_distinct``, of ``checked_samples`` for wrong samples, of ``Selection.of``
@@ -85,19 +89,16 @@ def collect(
     calibration = Calibration(_empty_statistics(model), 0, source, runner.engine, is_complete=False)
     if not any(calibration.graphs):
         raise ModelError("the model computes no float tensor: there is nothing to calibrate")
-    if state is not None and Path(state).exists():
-        if keeps_state(model):
-            raise ModelError(
-                f"{os.fspath(state)} exists, but a model that keeps state between runs cannot be continued: "
-                "delete the file"
-            )
-        calibration = _resumed(state, calibration, selection)
+    if state is not None:
+        calibration.setup_checksum = _setup_checksum(model, selection)
+        if Path(state).exists():
+            calibration = _resumed(state, model, calibration)
     progress().begin("calibrating", length_hint(samples), "samples")
     jobs = _Jobs(model, samples, calibration)
     saved = time.monotonic()
     for observations in runner.observe(model, selection, jobs):
         _include(calibration, observations)
-        calibration.last_sample = jobs.checksums.popleft()
+        calibration.samples_checksum = jobs.checksums.popleft()
         progress().advance()
         if state is not None and time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
             calibration.save(state)
@@ -105,6 +106,7 @@ def collect(
     if not calibration.samples:
         raise ModelError("expected at least one sample for calibration, got none")
     calibration.is_complete = True
+    calibration.setup_checksum = calibration.samples_checksum = 0
     if state is not None:
         calibration.save(state)
     return calibration
@@ -120,29 +122,30 @@ def _empty_statistics(model: Model) -> list[dict[str, TensorStatistics]]:
     return graphs
 
 
-def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calibration:
+def _resumed(state: FilePath, model: Model, fresh: Calibration) -> Calibration:
     """Return the calibration in the file ``state``, which an interrupted run left.
 
-    ``fresh``: the calibration of this run, without samples.
-    ``selection``: the tensors with statistics per channel or a histogram in this run.
-    Raise ModelError if ``state`` is complete, or belongs to another model, engine or selection.
+    ``fresh``: the calibration of ``model`` in this run, without samples.
+    Raise ModelError if ``model`` keeps state, or if ``state`` is complete or belongs to another model,
+    engine, channels or histograms.  ``_Jobs`` checks the samples.
     """
-    resumed, name = Calibration.load(state), os.fspath(state)
+    name = os.fspath(state)
+    if keeps_state(model):
+        raise ModelError(
+            f"{name} exists, but no calibration of a model that keeps state between runs can be continued: "
+            "delete the file"
+        )
+    resumed = Calibration.load(state)
     if resumed.is_complete:
         raise ModelError(f"{name} is complete: there is nothing to resume")
-    if [list(graph) for graph in resumed.graphs] != [list(graph) for graph in fresh.graphs]:
-        raise ModelError(f"{name} belongs to another model: its tensors differ")
     if resumed.engine != fresh.engine:
         raise ModelError(f"{name}: expected a calibration by {fresh.engine}, got one by {resumed.engine}")
-    for graph in resumed.graphs:
-        for tensor, seen in graph.items():
-            has = (seen.channels is not None, seen.histogram is not None)
-            # a tensor without numbers has neither, even if they were requested
-            if seen.count and has != (tensor in selection.channels, tensor in selection.histograms):
-                raise ModelError(
-                    f"{name}: the requested statistics of %{tensor} (channels, histogram) differ from those "
-                    "in the file"
-                )
+    tensors, expected = ([list(graph) for graph in item.graphs] for item in (resumed, fresh))
+    if tensors != expected or resumed.setup_checksum != fresh.setup_checksum:
+        raise ModelError(
+            f"{name} belongs to a run of another model (or of this model before a change), or with other "
+            "channels or histograms; to begin again, delete the file"
+        )
     return resumed
 
 
@@ -151,36 +154,62 @@ class _Jobs(Iterator[Job]):
 
     ``done``: the calibration of the interrupted run; one without samples if there was no such run.
     ``__init__`` skips the samples of ``done``.  It raises ModelError if there are fewer samples than in
-    ``done``, or if the last skipped sample differs from the last sample of ``done``.
-    ``checksums``: the checksums of the samples that were yielded but not yet added to the statistics, in
-    order.  The caller removes the first one when it adds a sample.
+    ``done``, or if the skipped samples are not those of ``done``.
+    ``checksums``: for each sample that was yielded but not yet added to the statistics, the checksum of this
+    and all earlier samples, in order.  The caller removes the first one when it adds a sample.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:
         self.checksums: deque[int] = deque()
+        self._checksum = 0
         self._numbered = enumerate(checked_samples(model, samples))
         skipped = 0
-        for skipped, (_, sample) in enumerate(islice(self._numbered, done.samples), 1):
+        for _, sample in islice(self._numbered, done.samples):
             progress().advance()
-            if skipped == done.samples and _checksum(sample) != done.last_sample:
-                number = skipped - 1
-                raise ModelError(f"sample {number} differs from sample {number} of the interrupted run")
+            self._checksum = _checksum(sample, self._checksum)
+            skipped += 1
+        expected = f"expected {counted(done.samples, 'sample')} as in the interrupted run"
         if skipped < done.samples:
-            expected = f"expected {counted(done.samples, 'sample')} as in the interrupted run"
             raise ModelError(f"{expected}, got only {skipped}")
+        if self._checksum != done.samples_checksum:
+            raise ModelError(f"{expected}, got other samples; to begin again, delete the file of that run")
 
     def __next__(self) -> Job:
         number, sample = next(self._numbered)
-        self.checksums.append(_checksum(sample))
+        self._checksum = _checksum(sample, self._checksum)
+        self.checksums.append(self._checksum)
         return Job(number, sample)
 
 
-def _checksum(sample: Iterable[Any]) -> int:
-    """Return a checksum (CRC-32) of the elements of all arrays of ``sample``."""
-    checksum = 0
+def _checksum(sample: Iterable[Array], checksum: int) -> int:
+    """Return a checksum (CRC-32) of the shapes and elements of ``sample``.
+
+    ``checksum``: the checksum of the samples before, which becomes part of the result.
+    """
     for array in sample:
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum) if array.size else checksum
+        checksum = zlib.crc32(repr(array.shape).encode(), checksum)
+        # strings are Python objects: the array has only their addresses
+        pieces = [repr(array.tolist()).encode()] if array.dtype == object else chunks(array)
+        for piece in pieces:
+            checksum = zlib.crc32(piece, checksum)
     return checksum
+
+
+def _setup_checksum(model: Model, selection: Selection) -> int:
+    """Return a checksum (CRC-32) of ``selection`` and of the graphs of ``model``.
+
+    It covers operators, attributes, types and constants, but no description or metadata.  Large constants
+    are not copied.
+    """
+
+    def hashed(value: Value) -> tuple[str, int] | None:
+        """Return the hash of a constant, which the text then has in place of a file with the elements."""
+        return None if value.data is None else (digest(value.data).hex(), 0)
+
+    channels = sorted((name, int(axis)) for name, axis in selection.channels.items())
+    texts = [repr((channels, sorted(selection.histograms)))]
+    texts += [print_graph(graph, hashed) for graph in model.graphs]
+    return zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass"))
 
 
 def _include(calibration: Calibration, observations: Observations) -> None:

@@ -30,7 +30,8 @@ FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
 class SampleFile:
     """The samples for ``model`` in the file or folder ``path``.
 
-    At most three samples are in memory at a time.  Exception: a compressed npz file is read as a whole.
+    At most three samples are in memory at a time.  Exceptions: compressed npz files, and big-endian arrays of
+    npz and npy files, are read as a whole.
     A folder and an HDF5, npz, npy or raw file are read as the command ``circlekit run --inputs`` reads them.
     ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
     elements of all inputs, or one raw file for each input, with spaces between::
@@ -67,7 +68,7 @@ class SampleFile:
         return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
-        """Yield the samples of a list; raise FileError for a list without lines that are not blank."""
+        """Yield the samples of a list; raise FileError if all lines of the list are blank."""
         interface = GraphInputs.of(self.model, self.model.main)
         lines = _lines(Path(self.path))
         if not lines:

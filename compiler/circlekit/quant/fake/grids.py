@@ -277,7 +277,7 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 def stored_grid(op: Dequantize) -> Grid | None:
     """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
 
-    Return None if the integers have no scale or more than 16 bits.  Return None, too, if the scales or zero
+    Return None if the integers have no scale or more than 16 bits.  Also return None if the scales or zero
     points are invalid or do not fit the shape.
     """
     value = op.input

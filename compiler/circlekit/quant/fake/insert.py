@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -41,7 +41,7 @@ TRAINING_OPTIONS = {
 
 @dataclass(frozen=True)
 class FakeQuantOptions:
-    """How values are rounded.  Raise UnsupportedError for an invalid number, range or scope.
+    """How values are rounded.  Raise UnsupportedError for a wrong value.
 
     The names are those of contrib.quantize where it has the option.
     ``weight_bits``, ``activation_bits``: 2 to 8.
@@ -86,6 +86,10 @@ class FakeQuantOptions:
             re.compile("" if self.scope is None else self.scope).search("")  # TypeError for bytes
         except (re.error, TypeError) as error:
             raise UnsupportedError(f"scope: {self.scope!r} is not a regular expression: {error}") from None
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, bool) and not isinstance(value, bool | np.bool_):
+                raise UnsupportedError(f"{field.name}: expected True or False, got {value!r}")
 
 
 def _is_number(option: object) -> bool:
@@ -143,7 +147,7 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
 
 
 class _Inserter:
-    """Inserts rounding operators into one graph; ``index``: its index in the model."""
+    """Inserts FAKE_QUANT operators into one graph; ``index``: its index in the model."""
 
     def __init__(self, graph: Graph, calibration: Calibration, index: int, options: FakeQuantOptions) -> None:
         self.graph, self.calibration, self.index, self.options = graph, calibration, index, options

@@ -68,7 +68,7 @@ class KernelForms(InnerForms):
 
         A result that will be rounded to a given form (``wanted_step``) is wrong if it differs from the float
         result by more than one step of that form.  A bool is wrong if it differs at all.  Other results are
-        not compared.  Return None, too, if the kernel cannot be run alone.
+        not compared.  Also return None if the kernel cannot be run alone.
         ``operands``, ``results``: the forms by index.
         """
         steps = [wanted_step(value, self.given) for value in op.results]

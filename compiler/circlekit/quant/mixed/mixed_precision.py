@@ -70,8 +70,8 @@ class Raised:
     """The operators to raise.
 
     ``schemes``: {key_of(op): scheme} of these operators.
-    ``sqnr``: the lowest SQNR of an output in dB, measured on samples; None if it was not measured, or if all
-    outputs are 0.
+    ``sqnr``: the lowest SQNR of an output in dB, measured on samples; None if it was not measured, or if
+    ``measured_sqnr`` returned None.
     ``notes``: sentences about what was measured.
     """
 
@@ -145,11 +145,12 @@ def raise_patterns(
     """Return the operators of patterns to raise.
 
     No operator is raised if the quantized model has at least MIN_SQNR, if its activations stay float, or if
-    all outputs are 0.
+    its SQNR cannot be measured (``measured_sqnr`` returns None).
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.
-    ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``.
+    ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``; but without samples, no
+    operator is raised.
     """
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
     patterns: dict[str, list[Op]] = {}
@@ -184,7 +185,8 @@ def raise_patterns(
 def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
     """Quantize a copy of the float ``model`` by ``plan`` and return the lowest SQNR of an output, in dB.
 
-    ``samples``: see ``sample_outputs``.  Return None if all outputs are 0 for them.
+    ``samples``: see ``sample_outputs``.  Return None if there are no samples, or if no output has an element
+    for them that is finite and not 0.
     """
     quantized = clone(model)
     apply(quantized, plan)

@@ -24,7 +24,7 @@ from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.calibration.samples import Sample, checked_samples
 from circlekit.quant.mixed.one_patterns import ONE_PATTERNS
 from circlekit.quant.one.fake_quantized import fake_quantize
-from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings, layer_setting
+from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, layer_setting
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 
 INT16 = LayerSetting(i16, CHANNEL)
@@ -210,9 +210,12 @@ class Solver:
 def pattern_setting(dtype: str, granularity: str) -> LayerSetting:
     """Return the setting of the operators outside of patterns, from ONE's words for dtype and granularity.
 
-    int16 weights always have a scale per channel.  Raise UnsupportedError for words that ONE does not have.
+    int16 weights always have a scale for each channel: ``layer`` becomes ``channel``.
+    Raise UnsupportedError for a word that ONE does not have.
     """
-    return layer_setting(dtype, CHANNEL if dtype.lower() == "int16" else granularity)
+    if dtype.lower() == "int16" and granularity.lower() == LAYER:
+        granularity = CHANNEL
+    return layer_setting(dtype, granularity)
 
 
 def _reported(observer: SearchObserver | None, found: Configuration, error: float | None) -> Configuration:
@@ -261,12 +264,13 @@ def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequenc
     ``references``, ``results``: for each sample, the outputs of two models.  Empty outputs do not count.
     Raise ModelError if no output has elements, or if a difference is not finite.
     """
-    errors = [
-        float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
-        for pair in zip(references, results, strict=True)
-        for a, b in zip(*pair, strict=True)
-        if a.size
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = [
+            float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
+            for pair in zip(references, results, strict=True)
+            for a, b in zip(*pair, strict=True)
+            if a.size
+        ]
     if not errors or not math.isfinite(sum(errors)):
         raise ModelError("expected samples for which the outputs have elements, and only finite ones")
     return sum(errors) / len(errors)

@@ -319,7 +319,7 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """Give the result of a QUANTIZE from one integer dtype to another the scale that a rule demands.
+    """Change the scale of a QUANTIZE's result to one that a rule demands, if operand and result are integers.
 
     This is the rule of the operator that determines the operand's scale (``origin_rule``).  It may have fixed
     parameters, or demand an integer scale.  Do nothing for any other ``op``.

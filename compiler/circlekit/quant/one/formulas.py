@@ -9,7 +9,7 @@ QuantizationUtils.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -155,5 +155,4 @@ def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
 def with_integer_scale(quantization: Quantization) -> Quantization:
     """Return a copy of ``quantization`` with each scale rounded to an integer of at least 1."""
     rounded = np.maximum(round_half_away(quantization.scale), 1).astype(np.float32)
-    kept = quantization
-    return Quantization(rounded, kept.zero_point, kept.quantized_dimension, kept.min, kept.max)
+    return replace(quantization, scale=rounded)

@@ -102,7 +102,7 @@ class GraphEditor:
                 del self.inserted[op]
 
     def finish(self) -> None:
-        """Give the new constants names, and bring the graph's table of values into ONE's order.
+        """Name the new constants, and bring the graph's table of values into ONE's order.
 
         That order is: inputs, then the operands and results of each operator, then unused values.
         """

@@ -32,9 +32,9 @@ def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, h
 
     Only float tensors get a range; it replaces their former quantization.  The min of a tensor is the
     percentile ``low`` of the minima of all runs, its max is the percentile ``high`` of the maxima.
-    Raise UnsupportedError unless 0 <= low <= high <= 100, FileError or FormatError for the file.  Raise
-    ModelError if the file lacks the range of a float tensor that is an input or the first result of an
-    operator.
+    Raise UnsupportedError unless 0 <= low <= high <= 100.  Raise FileError, FormatError or LimitError if the
+    file is unusable, ModelError if it lacks the range of a float tensor that is an input or the first result
+    of an operator.
     """
     check_percentiles(low, high)
     recorded = _read(path)
@@ -68,7 +68,7 @@ def _float_tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of model 0 as float64[runs, 2].
 
-    Raise FileError, or FormatError for a dataset that is not a range with min <= max.
+    Raise FileError or LimitError, or FormatError for a dataset that is not a range with min <= max.
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 

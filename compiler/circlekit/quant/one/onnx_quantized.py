@@ -62,7 +62,7 @@ def quantize_onnx_model(model: Model) -> None:
     Raise UnsupportedError for ONNX operators in another place than the module's docstring shows, or with
     scales, zero points or dtypes that are not supported.
     Raise ModelError if the model has no such operators, or if the two operators of a pair have different
-    parameters.  Raise ModelError, too, if an operator would read floats and integers that do not fit each
+    parameters.  Also raise ModelError if an operator would read floats and integers that do not fit each
     other, because one of its operands stays float.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):

@@ -88,8 +88,7 @@ def kernel_notes(model: Model) -> list[str]:
 def _mixes_scales(op: Op, rule: QuantizationRule) -> bool:
     """Return whether tensors of ``op`` that need the same scale and zero point have different ones.
 
-    These tensors are its results and the operands that its ``rule`` names in ``results_follow`` and
-    ``operands_follow``.
+    These tensors are its results, and its operands in ``rule.results_follow`` and ``rule.operands_follow``.
     """
     if isinstance(op, Concatenation) and op.output.dtype is u8:
         return False  # its uint8 kernel converts operands to the scale of the result

@@ -52,8 +52,8 @@ def _in_words_of_one() -> Iterator[None]:
     except (ShapeError, FileError, FormatError) as error:
         words = "Cannot open file"
         if isinstance(error, ShapeError):
-            # two texts that occur only in messages about the number of inputs
-            is_count = any(text in error.message for text in ("one for each of", "arrays for the inputs"))
+            # each message about the number of inputs has one of these texts, and no other message has
+            is_count = any(text in error.message for text in ("expected one file", "arrays for the inputs"))
             words = "Wrong number of inputs" if is_count else "Buffer size does not match"
         raise type(error)(f"{words}: {error.message}", *error.where) from None
 

@@ -48,7 +48,12 @@ class LayerSetting:
     granularity: str
 
     def __post_init__(self) -> None:
-        """Raise UnsupportedError for a pair that ONE does not have."""
+        """Raise UnsupportedError, worded as in ONE, for an unknown granularity and for int16 with LAYER."""
+        if self.granularity not in GRANULARITIES:
+            known = ", ".join(GRANULARITIES)
+            raise UnsupportedError(
+                f"Unsupported granularity {self.granularity!r}. List of supported granularity: {known}"
+            )
         if self.granularity == LAYER and self.dtype is not u8:
             raise UnsupportedError("Layer-wise quantization only supports uint8 dtype; use channel")
 
@@ -87,11 +92,6 @@ def layer_setting(dtype: str, granularity: str) -> LayerSetting:
     if dtype.lower() not in DTYPES:
         raise UnsupportedError(
             f"Unsupported output type {dtype!r}. List of supported output types: {', '.join(DTYPES)}"
-        )
-    if granularity.lower() not in GRANULARITIES:
-        known = ", ".join(GRANULARITIES)
-        raise UnsupportedError(
-            f"Unsupported granularity {granularity!r}. List of supported granularity: {known}"
         )
     return LayerSetting(DTYPES[dtype.lower()], granularity.lower())
 
@@ -180,7 +180,7 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 
 
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
-    """Return the setting of each operator that ``settings.layers`` names.
+    """Return the setting of each operator in ``settings.layers``.
 
     Raise ModelError unless exactly one alternative fits ``graphs``, or if two results of one operator have
     different settings.

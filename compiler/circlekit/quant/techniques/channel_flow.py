@@ -230,7 +230,7 @@ class _Probe:
 
         ``factors``: by index of the operand, see ``_results``.  A channel that is always 0 has the index -1.
         In each result, all elements must be finite, and each channel must be always 0 or scaled by one of
-        ``channel_factors``; at least one channel must be scaled.  Otherwise return None.  Return None, too,
+        ``channel_factors``; at least one channel must be scaled.  Otherwise return None.  Also return None
         for more than MOST_CHANNELS factors.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:

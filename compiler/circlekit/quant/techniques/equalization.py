@@ -93,8 +93,9 @@ class _Classes:
 
 
 def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.0) -> list[str]:
-    """Equalize the channels of the main graph's tensors in place; return a sentence for each changed layer.
+    """Equalize the channels of the main graph's tensors in place.
 
+    Return a sentence for each changed layer and each changed MUL by a constant.
     ``magnitudes``: by name of the tensor, the largest observed magnitude of each channel (last axis).
     ``strength``: the exponent of the factors, from 0 (no change) to 1 (equal ranges).
     """
@@ -119,6 +120,9 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
     for product in products:  # the operand is divided already; the result shall be divided by its own factors
         factor = factors_of(product.operand) / factors_of(product.op.output)
         replace_constant(product.op, product.constant, product.constant.array() * factor)
+        if np.any(factor != 1):
+            count = f"{int(np.sum(factor != 1))} of {factor.size}"
+            changed.append(f"%{product.op.output.name}: {count} numbers of its constant scaled")
     for op, addend in constants:
         replace_constant(op, addend, addend.array() / factors_of(addend))
     return changed

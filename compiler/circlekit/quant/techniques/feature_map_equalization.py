@@ -170,7 +170,7 @@ def _passes_on(op: Op, value: Value) -> bool:
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _commutes_with_factors(op):
         return False
-    # an ADD of a constant has two flows: its constant would need the factors, too, so return False
+    # an ADD of a constant has two flows, because its constant would also need the factors: return False
     flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value or not f.is_alone]
     return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(last_dimension(value)))
 

@@ -130,7 +130,7 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Give layers that share a bias a copy each, so that each layer's bias can be corrected alone."""
+    """Copy each bias that several layers share, so that each layer has its own, which can be corrected."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:

@@ -54,8 +54,8 @@ class OperatorRuns:
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
         """Return for each sample the list of the results of ``op`` for the operands ``columns``.
 
-        The number of samples is that of the lists in ``columns``; if all operands are fixed, that of
-        ``samples``.
+        The lists in ``columns`` have an element for each sample.  If all operands are fixed, there are no
+        such lists; then the number of samples is the length of ``samples``.
         """
         # a copy whose fixed operands are constants, because fast kernels need constant weights
         copies = [

@@ -16,9 +16,10 @@ from circlekit.quant.weights import LARGEST_BIAS
 
 @dataclass(frozen=True)
 class PlannedLayer:
-    """A ``layer``, the plan ``operator`` of its operator, and the plan ``graph`` of its graph.
+    """A layer and its plans.
 
-    ``form``: the planned form of its weights.
+    ``operator``: the plan of its operator.  ``graph``: the plan of its graph.  ``form``: the planned form of
+    its weights.
     """
 
     layer: LinearLayer
@@ -42,6 +43,7 @@ class PlannedLayer:
     def store(self, fit: LayerFit, reason: str) -> None:
         """Write the integers, scales and bias of ``fit`` into the plan.
 
+        ``fit``: one for which ``bias_fits`` returns True; the integers of any other bias would be wrong.
         ``reason``: the text to add to the reason of the form of the weights.
         """
         layer, form, constants = self.layer, self.form, self.graph.constants

@@ -41,8 +41,8 @@ def estimators(first: str, bits: int) -> Estimators:
         return estimate
 
     return {
-        # the range of least mean squared error, from 40 candidates for each end; if ``first`` is "mse", too,
-        # the next entry replaces this one
+        # the range of least mean squared error, from 40 candidates for each end; if ``first`` is also
+        # "mse", the next entry has the same key and replaces this one
         "mse": lambda statistics: mse(statistics, bits, steps=40),
         first: widened(1.0),
         f"{first} times 1.1": widened(1.1),
@@ -102,6 +102,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
     out = TensorStatistics()
     for part in parts:
         out.count += part.count
+        out.ignored += part.ignored
         out.minima += part.minima  # lists with a number for each sample
         out.maxima += part.maxima
         if part.min is not None and part.max is not None:
@@ -113,7 +114,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
 
 
 def merged_calibrations(parts: Sequence[Calibration]) -> Calibration:
-    """Return the calibration over all ``parts`` of the samples, without statistics per channel."""
+    """Return the calibration over all ``parts``, without statistics per channel, source and engine."""
     graphs = [
         {name: merged([part.graphs[index][name] for part in parts]) for name in graph}
         for index, graph in enumerate(parts[0].graphs)

@@ -87,18 +87,25 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
     """Rotate the weights of layers of the main graph in place.
 
     ``only_first``: do not rotate the second layers, for a trial.
-    Raise ModelError if a layer is absent, or if the channels of the layers do not fit the rotation.
+    Raise ModelError if a layer is absent or cannot be rotated (``_is_rotatable``), or if the channels of the
+    layers do not fit the rotation.
     """
-    layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
+    linear = (layer for op in model.main if (layer := linear_layer(op)) is not None)
+    layers = {key_of(layer.op): layer for layer in linear if _is_rotatable(layer)}
     for rotation in rotations:
         absent = [f"%{name}" for name in (rotation.first, rotation.second) if name not in layers]
         if absent:
             raise ModelError(f"no layer to rotate is named {' or '.join(absent)}")
         first, second = layers[rotation.first], layers[rotation.second]
         weights, channels = _matrix(first), _matrix(second).shape[1]
-        if not (0 <= rotation.start <= len(weights) - channels and 1 <= rotation.block <= channels):
-            names = f"%{rotation.first} and %{rotation.second}"
-            raise ModelError(f"no channels of {names} fit start {rotation.start} and block {rotation.block}")
+        names = f"%{rotation.first} and %{rotation.second}"
+        if not 0 <= rotation.start <= len(weights) - channels:
+            raise ModelError(f"no channels of {names} fit start {rotation.start}")
+        if rotation.block < 1 or rotation.block & (rotation.block - 1) or channels % rotation.block:
+            raise ModelError(
+                f"expected a power of 2 that divides {channels}, the channels between {names},"
+                f" got block {rotation.block}"
+            )
         matrix = hadamard(rotation.block)
         part = slice(rotation.start, rotation.start + channels)
         weights[part] = _in_blocks(weights[part].T, matrix).T  # a row of weights makes an output channel

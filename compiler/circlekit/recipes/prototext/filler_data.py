@@ -242,7 +242,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
     ``folder``: gets large constants as files; None: they are written in base64.
     ``resample``: whether a gaussian filler with the same mean and standard deviation replaces a constant of
     more than MAX_LISTED elements.  A constant of BOOL, of equal elements, or with an element that is not
-    finite is not replaced.
+    finite is not replaced, nor one whose mean or standard deviation is too large for float32.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)
@@ -255,8 +255,9 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
             return listed
         if resample and array.dtype.kind != "b" and array.size > MAX_LISTED and not _is_uniform(array):
             numbers = array.astype(np.float64)
-            if np.isfinite(numbers).all():
+            with np.errstate(over="ignore", invalid="ignore"):
                 moments = [float(np.float32(numbers.mean())), float(np.float32(numbers.std()))]
+            if np.isfinite(moments).all():
                 return {"tag": "gaussian", "arg": [repr(moment) for moment in moments]}
     if folder is None or len(data) <= MAX_LISTED:
         return {"tag": "base64", "arg": [base64.b64encode(data.tobytes()).decode("ascii")]}

@@ -66,7 +66,7 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
 
     External data stands in the file behind the flatbuffer.
     ``label``: the name of ``text``, for errors.  ``fmt``: ``circle`` or ``tflite``.
-    ``files``: returns the content of a file that a filler (data of a constant) names.
+    ``files``: returns the content of a file whose name is in a filler (data of a constant).
     Raise ParseError for an invalid recipe, and FileError if such a file cannot be read.
     """
     recipe = RecipeText(text, label, fmt)

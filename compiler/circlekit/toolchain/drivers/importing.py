@@ -109,7 +109,7 @@ one_import_tf = Driver(
 
 one_import_bcq = Driver(
     "one-import-bcq", "command line tool to convert TensorFlow with BCQ to circle",
-    # the options of the format are accepted (default: graph_def), but the help page does not show them
+    # ``model_format`` is accepted, but not shown on the help page; flags such as --saved_model do not exist
     lambda: [*_TENSORFLOW_OPTIONS, replace(MODEL_FORMAT, constants={}, is_shown=False)], _run_bcq,
 )  # fmt: skip
 

@@ -50,7 +50,7 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return {key of an option: its value} from the optimization groups that GROUP in ``values`` names.
+    """Return {key of an option: its value} from the optimization groups in the option GROUP.
 
     If two groups have the same key, the later group counts.  Raise DriverError for an unknown group or key,
     and for a wrong value.

@@ -65,7 +65,7 @@ def _declare() -> list[Option]:
         Option("copy_quantparam", "copy scale and zero point between tensors", kind=switch),
         Option("src_tensor_name", "copy_quantparam: a tensor to copy from", kind=Kind.REPEATED),
         Option("dst_tensor_name", "copy_quantparam: the tensor to copy to", kind=Kind.REPEATED),
-        Option("fake_quantize", "make a quantized model float, with rounding operators", kind=switch),
+        Option("fake_quantize", "make a quantized model float; QUANTIZE rounds its tensors", kind=switch),
         Option("requantize", "change the dtype of a quantized model: int8 to uint8", kind=switch),
         Option("ampq", "mix uint8 and int16 (circle-mpqsolver)", kind=switch),
         Option("ampq_qerror_ratio", "allowed error: 0 (as int16) to 1 (as uint8); default 0.5", parse=float),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a model that onnx2tf made from an ONNX model the interface of the ONNX model, and check its outputs.
+"""Restore the interface of an ONNX model in the model that onnx2tf made from it, and check the outputs.
 
 The converter onnx2tf may change the order and names of inputs and outputs, and the order of the axes of
 outputs.  So outputs are found by their values: the script ``onnx_model.py`` has run the ONNX model and has
