@@ -52,7 +52,10 @@ class FormatError(CirclekitError):
 
 
 class FormatWarning(UserWarning):
-    """A part of a file that circlekit does not read; in most cases, a saved model does not have it."""
+    """A part of a file is not read, so that in most cases a saved model does not have it.
+
+    Also: a .conn.ini file is not written, because it cannot express a name.
+    """
 
 
 class ParseError(CirclekitError):

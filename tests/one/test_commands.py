@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-verify and tfl-verify pass every recipe of ONE; what circle-inspect reads agrees with other readers.
+"""circle-verify and tfl-verify pass every recipe of ONE; ``ModelFile`` agrees with other readers.
 
 Compared are the names of the tensors and the number of operators.
 """
@@ -19,7 +19,7 @@ from circlekit.recipes.load import load_recipe
 from circlekit.recipes.model_file import ModelFile
 
 
-def test_verify_passes_and_inspect_lists_the_operators(
+def test_verify_passes_and_other_readers_find_the_same_tensors_and_operators(
     one_recipe: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert one_recipe.recipe is not None

@@ -160,7 +160,11 @@ def assert_same_values(model: Model, before: Model, base: Model, what: str) -> N
 
 
 def finite(array: Array) -> Array:
-    """Replace infinities with the largest number: LiteRT clamps sums, products and quotients, not roots."""
+    """Replace infinities with the largest number.
+
+    LiteRT clamps sums, products and quotients to the largest number, but a root may be infinite.  So a
+    rewrite of one into the other may change an infinity to the largest number; that is no difference here.
+    """
     if array.dtype.kind != "f":
         return array
     most = np.finfo(array.dtype).max

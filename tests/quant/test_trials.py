@@ -20,6 +20,7 @@ from circlekit.quant.settings_search import FEW_SAMPLES_DB, LARGEST_SEARCH, Chan
 from circlekit.quant.trials import (
     FEW_NUMBERS,
     LARGEST_FLOAT32,
+    PER_TENSOR,
     QUARTERS,
     Settings,
     Trials,
@@ -39,11 +40,13 @@ SAMPLES = [[np.array([[-n, 0, n, 1]], np.float32)] for n in (1, 2, 3, 4, 50, 6)]
 """Sample i is in quarter i % 4: quarter 0 has the samples with 1 and 50."""
 
 
-def trials() -> Trials:
+def trials(count: int = len(SAMPLES)) -> Trials:
+    """Return trials on the first ``count`` samples."""
+
     def no_plan(model: ck.Model, ranges: Ranges) -> Plan:
         raise AssertionError("no plan is needed")
 
-    return Trials(ck.parse(TEXT), no_plan, DType.INT8, "min_max", SAMPLES, SAMPLES, {})
+    return Trials(ck.parse(TEXT), no_plan, DType.INT8, "min_max", SAMPLES[:count], SAMPLES[:count], {})
 
 
 @pytest.mark.parametrize(("quarter", "largest"), [(0, 6), (1, 50), (QUARTERS, 50)])
@@ -52,6 +55,13 @@ def test_ranges_are_from_the_other_quarters(quarter: int, largest: float) -> Non
     ranges = trials().ranges(Settings(), quarter)
     assert ranges[0]["x"] == (-largest, largest)
     assert ranges[0]["a"] == (0, largest)
+
+
+@pytest.mark.parametrize("quarter", [0, 1, QUARTERS])
+@pytest.mark.parametrize("estimator", ["min_max", PER_TENSOR])
+def test_a_single_sample_gives_its_own_ranges(estimator: str, quarter: int) -> None:
+    ranges = trials(1).ranges(Settings(estimator=estimator), quarter)
+    assert ranges[0]["x"] == (-1, 1)
 
 
 def test_ranges_are_widened_and_get_margins() -> None:

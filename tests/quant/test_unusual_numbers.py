@@ -133,17 +133,40 @@ def test_masks_before_softmax_leave_the_other_numbers_their_precision(scheme: st
     assert not check(circlekit.parse(text), scheme, samples(), 0.03).floats
 
 
-def test_computed_masks_are_added_in_float() -> None:
-    """LiteRT's ADD of int8 loses an operand whose scale is far below the scale of the other operand."""
-    text = """
-    graph main(%x: f32[1,8], %m: f32[1,8]) -> %y {
-      %n = Mul(%m, -1e9)
-      %s = Add(%x, %n)
-      %y = Softmax(%s)
-    }
+@pytest.mark.parametrize("offset", [-12.0, 0.0, 12.0])
+@pytest.mark.parametrize(
+    "sum_of_logits_and_mask",
+    [
+        "Add(%x, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1e9])",
+        "Sub(%x, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9])",
+        "Sub([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1e9], %x)",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_logits_of_any_sign_keep_their_precision_beside_masks(
+    scheme: str, sum_of_logits_and_mask: str, offset: float
+) -> None:
+    text = f"graph main(%x: f32[1,8]) -> %y {{ %s = {sum_of_logits_and_mask}  %y = Softmax(%s) }}"
+    given = [[sample[0] + np.float32(offset)] for sample in samples()]
+    assert not check(circlekit.parse(text), scheme, given, 0.06).floats
+
+
+@pytest.mark.parametrize("offset", [-12.0, 0.0, 12.0])
+@pytest.mark.parametrize(("mask", "code"), [("-1e9", "Add"), ("1e9", "Sub")])
+def test_computed_masks_are_added_in_float(mask: str, code: str, offset: float) -> None:
+    """LiteRT's ADD of int8 loses an operand whose scale is far below the scale of the other operand.
+
+    The float masks overflow the int32 of QUANTIZE, which must not make them the largest logits.
     """
-    given = [[*sample, np.array([[0, 1] * 4], np.float32)] for sample in samples()]
-    assert [op.code for op in check(circlekit.parse(text), "int8", given, 0.03).floats] == ["ADD"]
+    text = f"""
+    graph main(%x: f32[1,8], %m: f32[1,8]) -> %y {{
+      %n = Mul(%m, {mask})
+      %s = {code}(%x, %n)
+      %y = Softmax(%s)
+    }}
+    """
+    given = [[sample[0] + np.float32(offset), np.array([[0, 1] * 4], np.float32)] for sample in samples()]
+    assert [op.code for op in check(circlekit.parse(text), "int8", given, 0.06).floats] == [code.upper()]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -26,6 +26,7 @@ def write(graph: dict[str, Any] | None = None, data: bytes = b"", fmt: str = "tf
 
 
 NEG: dict[str, Any] = {"operator_codes": [{"builtin_code": "NEG"}]}
+ADD = [{"builtin_code": "ADD"}]
 OPERATOR = {"inputs": [0, -1], "outputs": [1]}
 
 
@@ -70,6 +71,16 @@ def test_external_data_is_found_by_its_offset() -> None:
     assert "ext_offset: true" in found
     buffers[1]["offset"] = 1  # an offset of 0 or 1 means that there is no external data
     assert "filler" not in write({"tensors": tensors}, b"ab\1\2\3\4yz", buffers=buffers)
+
+
+def test_numbers_without_a_name_in_the_schema_are_refused() -> None:
+    options = {"": "AddOptions", "fused_activation_function": 99}
+    with pytest.raises(UnsupportedError, match="activation 99, which ActivationFunctionType lacks"):
+        write({"operators": [{**OPERATOR, "builtin_options": options}]}, operator_codes=ADD)
+    for buffer in (0, 1):  # without and with data
+        tensors = [{"name": "x", "shape": np.array([4]), "type": 99, "buffer": buffer}]
+        with pytest.raises(UnsupportedError, match="type 99, which TensorType lacks"):
+            write({"tensors": tensors}, buffers=[{}, {"data": np.zeros(4, np.uint8)}])
 
 
 def test_options_of_custom_operators_are_base64() -> None:

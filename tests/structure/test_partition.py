@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.api.structure import load_parts, partition_file
+from circlekit.api.structure import load_parts, partition_file, save_parts
 from circlekit.cli.structure.partition import circle_part_driver, circle_partitioner, partition_command
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.errors import CirclekitError, FormatError, ModelError, UnsupportedError
+from circlekit.errors import CirclekitError, FormatError, FormatWarning, ModelError, UnsupportedError
 from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
+from circlekit.structure.connection import Connection, PartFile, read_connection
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import _unique_names
 from circlekit.structure.run_parts import run_parts
@@ -385,6 +386,34 @@ def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) 
     (tmp_path / "net.conn.json").write_text(json.dumps({"source": part, "parts": [part]}))
     with pytest.raises(FormatError, match="expected a connection file, in which source and each"):
         load_parts(tmp_path / "net.conn.json")
+
+
+@pytest.mark.parametrize("name", ["x", "a b", "a=b", "a;b", "#a", "[x]", "", "é"])
+def test_both_connection_files_keep_names(name: str, tmp_path: Path) -> None:
+    """File names may contain brackets, too."""
+    parts = [PartFile(f"n[{number}].circle", [name], ["y"]) for number in (1, 2)]
+    connected = Connection(PartFile("n[0].circle", [name], ["y"]), parts)
+    for text, file in ((connected.to_json(), "a.conn.json"), (connected.to_ini(), "a.conn.ini")):
+        (tmp_path / file).write_text(text, encoding="utf-8")
+        assert read_connection(tmp_path / file) == connected
+
+
+@pytest.mark.parametrize("name", ["a\nb", " a", "a ", "a\n", "a\udcff"])
+def test_names_that_the_ini_file_cannot_express_are_only_in_the_json_file(name: str, tmp_path: Path) -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    model.main.inputs[0].name = name
+    divided = circlekit.partition(model, table_of({"NEG": "cpu"}))
+    with pytest.warns(FormatWarning, match=r"net\.conn\.ini is not written: .* cannot express the name"):
+        connected = save_parts(divided, tmp_path, "net.circle")
+    assert read_connection(tmp_path / "net.conn.json") == connected
+    assert not (tmp_path / "net.conn.ini").exists()
+
+
+@pytest.mark.parametrize("files", [["source"], ["p", "p"]])
+def test_sections_of_the_ini_file_have_distinct_names(files: list[str]) -> None:
+    connected = Connection(PartFile("net", [], []), [PartFile(file, [], []) for file in files])
+    with pytest.raises(UnsupportedError, match=f"cannot express the name '{files[0]}'"):
+        connected.to_ini()
 
 
 def test_the_files_of_parts_are_beside_the_connection_or_in_the_working_directory(

@@ -41,7 +41,7 @@ def model_bytes() -> bytes:
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working folder, with net.tflite, which is a circle file in spite of its name.
 
-    The commands are in the sibling folder ``bin``.
+    For onecc, the commands are in the sibling folder ``bin``, which is empty (see ``program``).
     """
     folder = tmp_path / "work"
     for name in ("work", "bin", "target", "optimization"):

@@ -26,12 +26,13 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
     """Write ranges from the HDF5 file ``path`` of ONE's runtime into ``model``; return how many it wrote.
 
     The file has the min and the max of each tensor in each run on a device.  ``low``, ``high``: percentiles
-    from 0 to 100.  The min of a tensor becomes the percentile ``low`` of its minima in all runs, its max the
-    percentile ``high`` of its maxima.
-    Raise FileError if the file cannot be read, FormatError if it has another layout, LimitError if it is too
-    large.  Raise ModelError if the file lacks the range of a float input, or of the first result of an
-    operator where this result is float.
-    Raise UnsupportedError for a percentile below 0 or above 100.
+    from 0 to 100.  The min of a float tensor becomes the percentile ``low`` of its minima in all runs, its
+    max the percentile ``high`` of its maxima.  This range replaces the former quantization of the tensor.
+    Other tensors stay as they are.
+    Raise FileError if the file cannot be read, LimitError if it is too large.  Raise FormatError if it has
+    another layout, or a range whose min is NaN or above its max.  Raise ModelError if the file lacks the
+    range of a float input, or of the first result of an operator where this result is float.
+    Raise UnsupportedError unless 0 <= low <= high <= 100.
     """
     check_model(model)
     return minmax_dump.embed_ranges(model, path, low, high)
@@ -46,7 +47,7 @@ def implant(model: Model, path: FilePath) -> None:
 
     - FileError or FormatError if a file is missing or wrong
     - ModelError or ShapeError if the JSON file or the arrays do not fit the graph, or have wrong numbers
-    - LimitError if an array exceeds the memory limit
+    - LimitError if an array, or the data of a pipe, exceeds the memory limit
     - ModelError if a tensor of the graph stays float32, because the JSON file does not name it
     - UnsupportedError for a sparse or compressed constant without a file with the integers
     """

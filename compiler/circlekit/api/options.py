@@ -111,8 +111,8 @@ def read_pipeline(path: FilePath) -> Pipeline:
     """Return the pipeline in the TOML file ``path``: passes to run, passes to omit, settings of passes.
 
     ``parse_pipeline`` describes the keys of the file.
-    Raise FileError if the file cannot be read, ParseError for invalid text or a wrong value of a setting,
-    RewriteError for unknown names.
+    Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
+    limit, ParseError for invalid text or a wrong value of a setting, RewriteError for unknown names.
     """
     try:
         text = bytes(map_file(path)).decode()

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from circlekit.api.models import FilePath, load, save
-from circlekit.errors import FileError, FormatError, ModelError, counted
+from circlekit.errors import FileError, FormatError, FormatWarning, ModelError, UnsupportedError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
@@ -129,6 +130,7 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     ``source``: the file name of the divided model.  For ``NAME.circle`` the written files are
     ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  The parts of a
     ``.tflite`` file end in ``.tflite``; those of a recipe have the extension of the model's format.
+    If the .conn.ini file cannot express a name, issue a FormatWarning and do not write this file.
     Raise the errors of ``save``.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
@@ -141,7 +143,12 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     for file, part in zip(files, divided.parts, strict=True):
         save(part.model, Path(folder) / file)
     write_file(Path(folder) / f"{stem}.conn.json", [connected.to_json().encode()])
-    write_file(Path(folder) / f"{stem}.conn.ini", [connected.to_ini().encode()])
+    try:
+        text = connected.to_ini()
+    except UnsupportedError as error:
+        warnings.warn(f"{stem}.conn.ini is not written: {error}", FormatWarning, stacklevel=2)
+    else:
+        write_file(Path(folder) / f"{stem}.conn.ini", [text.encode()])
     return connected
 
 

@@ -30,7 +30,7 @@ Samples = Sequence[Sequence[Array]]
 QUARTERS = 4
 """The samples are divided into this many parts, or into single samples if there are fewer.
 
-Each part is run with the ranges from the other parts.
+Each part is run with the ranges from the other parts; a single sample is run with its own ranges.
 """
 
 PER_TENSOR = "the best estimator of each tensor"
@@ -116,15 +116,16 @@ class Trials:
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
-        Return [] if ``activations`` is None.
-        With PER_TENSOR, the estimators are chosen on all samples, including those of ``quarter``.
+        Return [] if ``activations`` is None.  A single sample is not left out.
+        With PER_TENSOR, the estimators are chosen on all samples, including those of ``quarter``; a single
+        sample is too few for a choice, so all tensors have the default estimator.
         ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.
         """
         if self.activations is None:
             return []
         model = self.equalized(settings.strength)
         parts = self._calibrated(settings.strength)
-        calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
+        calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter] or parts)
         is_common = settings.estimator != PER_TENSOR  # all tensors have the same estimator
         estimator = settings.estimator if is_common else self.estimator
         chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator, self.activations.bits)]
@@ -163,7 +164,7 @@ class Trials:
             model = self.equalized(settings.strength)
             ranges = self.ranges(replace(settings, by_readers=False, margin=False), quarter)
             plan = self.plan_of(model, ranges)
-            samples = [sample for i, sample in enumerate(self.tried) if i % QUARTERS != quarter]
+            samples = [sample for i, sample in enumerate(self.tried) if i % QUARTERS != quarter] or self.tried
             self._by_readers[settings, quarter] = reader_ranges(model, plan, ranges[0], samples)
         return self._by_readers[settings, quarter]
 
@@ -180,11 +181,17 @@ class Trials:
         return self._parts[strength]
 
     def _estimators_of(self, strength: float) -> list[dict[str, str]]:
-        """Return for each graph the name of the best estimator of each tensor, chosen on all samples."""
+        """Return for each graph the name of the best estimator of each tensor, chosen on all samples.
+
+        Return [] if there is only one sample.
+        """
         if strength not in self._estimators:
             assert self.activations is not None  # the caller checked it
             parts = self._calibrated(strength)
-            self._estimators[strength] = chosen_estimators(parts, self.estimator, self.activations.bits)
+            several = len(parts) > 1
+            self._estimators[strength] = (
+                chosen_estimators(parts, self.estimator, self.activations.bits) if several else []
+            )
         return self._estimators[strength]
 
 

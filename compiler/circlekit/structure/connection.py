@@ -22,10 +22,11 @@ which i1, i2, ... are inputs, o1, o2, ... outputs, and m1, m2, ... the parts::
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlekit.errors import FormatError
+from circlekit.errors import FormatError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.io.parse_json import parse_json
 from circlekit.structure.part_table import read_ini
@@ -56,7 +57,18 @@ class Connection:
         return "\n".join([*lines, "  ]", "}", ""])
 
     def to_ini(self) -> str:
-        """Return the text of a .conn.ini file."""
+        """Return the text of a .conn.ini file.
+
+        Raise UnsupportedError for names that such a file cannot express: those with line breaks, with spaces
+        at an end, or not in UTF-8, and files of parts with one name, or with the name of another section.
+        """
+        files = [part.file for part in self.parts]
+        every = [self.source, *self.parts]
+        names = [name for part in every for name in (part.file, *part.inputs, *part.outputs)]
+        wrong = [name for name in names if not _fits_in_line(name)]
+        wrong += [name for name, count in Counter(["source", "models", *files]).items() if count > 1]
+        if wrong:
+            raise UnsupportedError(f"a .conn.ini file cannot express the name {wrong[0][:200]!r}")
         models = [f"m{number}={part.file}" for number, part in enumerate(self.parts, 1)]
         lines = ["[source]", *_ini_lines(self.source), "", "[models]", *models, ""]
         for part in self.parts:
@@ -84,6 +96,12 @@ def _json_lines(part: PartFile, indent: str) -> list[str]:
         f'{indent}"inputs" : {lists[0]},',
         f'{indent}"outputs" : {lists[1]}',
     ]
+
+
+def _fits_in_line(name: str) -> bool:
+    """Return whether a line of a .conn.ini file can express ``name``."""
+    is_utf8 = name.encode(errors="replace").decode() == name
+    return is_utf8 and name == name.strip() and len(name.splitlines()) <= 1
 
 
 def _ini_lines(part: PartFile) -> list[str]:

@@ -123,7 +123,8 @@ def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
         if not line or line[0] in "#;":
             continue
         if line[0] == "[":
-            items = sections.setdefault(line[1:].partition("]")[0], {})
+            name = line[1:-1] if line[-1] == "]" else line[1:].partition("]")[0]  # a name may contain "]"
+            items = sections.setdefault(name, {})
             continue
         key, sign, value = line.partition("=")
         if items is None or not sign:

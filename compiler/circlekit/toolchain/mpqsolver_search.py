@@ -17,7 +17,8 @@ from circlekit.toolchain.mpqsolver_output import bisection_heading
 def read_visq_file(path: str) -> dict[str, float]:
     """Return the error of each tensor, by name, from the file that visq wrote at ``path``.
 
-    Raise FileError if the file cannot be read, ParseError if it is not a JSON file of visq.
+    Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
+    limit, ParseError if it is not a JSON file of visq.
     """
     try:
         return read_errors(parse_json(bytes(map_file(path))), path)

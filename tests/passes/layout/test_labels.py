@@ -57,7 +57,10 @@ def test_cut_is_minimal(edges: list[Edge]) -> None:
 
 @st.composite
 def problems(draw: st.DrawFn, sides: int) -> Problem:
-    """Draw a problem.  A variable may lack some labels; a class of a tensor may have several labels."""
+    """Draw a problem.
+
+    A variable may lack some labels.  A tensor may need no copy between some labels (``Demand.classes``).
+    """
     label = st.integers(0, sides - 1)
     current = draw(st.lists(label, max_size=6 if sides == 2 else 4))
     end = st.sampled_from([*range(len(current)), *(~number for number in range(sides))])
@@ -178,7 +181,7 @@ def test_costs_are_zero_unless_given() -> None:
 
 @pytest.mark.parametrize("kind", ["chain", "wide", "walls"])
 def test_a_large_problem(kind: str) -> None:
-    """So many nodes need the global relabelling and the gaps of the minimum cut (minimum_cut.py)."""
+    """With so many nodes, both heuristics of minimum_cut.py act: global relabelling and gap relabelling."""
     count = 2_000
     random = np.random.default_rng(0)
     sizes = random.integers(1, 1000, count).tolist()

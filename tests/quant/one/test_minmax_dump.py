@@ -12,7 +12,7 @@ import pytest
 import circlekit
 from circlekit.api.one_tools import embed_ranges
 from circlekit.cli.quant.minmax_embedder import minmax_embedder
-from circlekit.errors import FormatError, ModelError
+from circlekit.errors import FormatError, ModelError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Value
 from tests.recipes.one_recipes import one_recipe
@@ -61,9 +61,9 @@ def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
     text = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) : f32[2] }"
     model = circlekit.parse(text)
     write_dump(tmp_path / "a.h5", model, 3, prefix=False)
-    assert embed_ranges(model, tmp_path / "a.h5", 50, 25) == 2
-    # 50th percentile of the minima 0, 10000, 20000; 25th of the maxima 7, 10007, 20007: (7 + 10007) / 2
-    assert range_of(model.main.outputs[0]) == [10000, 5007]
+    assert embed_ranges(model, tmp_path / "a.h5", 25, 50) == 2
+    # 25th percentile of the minima 0, 10000, 20000: (0 + 10000) / 2; 50th of the maxima 7, 10007, 20007
+    assert range_of(model.main.outputs[0]) == [5000, 10007]
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["value/run_0/model_0/subg_0/op_0"] = np.zeros(2, np.float32)
     with pytest.raises(ModelError, match="no range of input 0 of graph 0, %x"):
@@ -74,6 +74,37 @@ def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no range of op 0 of graph 0, %y"):
         embed_ranges(model, tmp_path / "c.h5")
     assert model.main.inputs[0].quantization is None
+
+
+def test_integer_tensors_keep_their_quantization(tmp_path: Path) -> None:
+    text = """
+    graph main(%x: f32[2]) -> %y {
+      %q = Quantize(%x)    : i8[2] quant(scale: 0.1, zero_point: 3)
+      %y = Dequantize(%q)  : f32[2]
+    }
+    """
+    model = circlekit.parse(text)
+    write_dump(tmp_path / "a.h5", model, 1)
+    assert embed_ranges(model, tmp_path / "a.h5") == 2
+    form = model.main.ops[0].output.quantization
+    assert form is not None
+    assert (form.scale.tolist(), form.zero_point.tolist()) == ([np.float32(0.1)], [3])
+    assert form.min is None
+    assert range_of(model.main.outputs[0]) == [10, 17]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 99), (1, 101), (90, 10)])
+def test_percentiles_are_from_0_to_100_in_ascending_order(low: float, high: float, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"[Pp]ercentile"):
+        embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5", low, high)
+
+
+@pytest.mark.parametrize("numbers", [(np.nan, 1), (0, np.nan), (2, 1)])
+def test_the_min_of_a_range_is_at_most_its_max(numbers: tuple[float, float], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["value/run_0/model_0/subg_0/input_0"] = np.array(numbers, np.float32)
+    with pytest.raises(FormatError, match="expected min <= max at /value/run_0/model_0/subg_0/input_0, got"):
+        embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5")
 
 
 PLACE = "run_0/model_0/subg_0/op_0"

@@ -78,7 +78,7 @@ class ProgressLine(Progress):
     # -- the terminal --------------------------------------------------------------------------
 
     def hide(self) -> None:
-        """Remove the line from the terminal; it returns with the next report of progress."""
+        """Remove the line from the terminal; it returns when the next update is due."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

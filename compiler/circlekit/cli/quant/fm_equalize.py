@@ -35,8 +35,8 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 def _read_patterns(path: str) -> list[Pattern]:
     """Return the patterns in the JSON file at ``path``.
 
-    Raise FileError if the file cannot be read, FormatError if it is not JSON, ModelError if the JSON is not a
-    list of patterns.
+    Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
+    limit, FormatError if it is not JSON, ModelError if the JSON is not a list of patterns.
     """
     try:
         return patterns_of(parse_json(bytes(map_file(path))))

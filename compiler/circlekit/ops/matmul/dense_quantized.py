@@ -102,7 +102,8 @@ def _has_int64_bias(op: Any) -> bool:
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
     """Return the result of ``quantized_dense`` for float ``x``; each row of ``x`` is quantized to 8 bits.
 
-    For weights of -128, LiteRT's results are wrong and differ from these.
+    On x86, LiteRT gives the product of a negative number and a weight of -128 the wrong sign, in rows of 16
+    or more weights; this function does not.
     """
     scales = block_scales(op)
     # with block scales, the data always have zero points (``offset``)
@@ -213,6 +214,8 @@ def _column_zero_points(op: Any, y: Array) -> Array:
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
+    ``y`` has one scale or C scales.  As in LiteRT, C scales belong to the columns, whatever the quantized
+    dimension is.
     LiteRT finds the row scales of a matrix of x by the sum of its batch indices: for matrix [i, j], it takes
     the scales of matrix number i + j.  So with two batch dimensions above 1, LiteRT uses the scales of wrong
     rows, and this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is false,

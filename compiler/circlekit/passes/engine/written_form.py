@@ -98,7 +98,7 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 
 
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
-    """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
+    """Return how much of the main graph of ``model`` the delegate of ``target`` runs, in how many partitions.
 
     First the model is legalized for ``format``.  If the target does not read ``format``, a format that it
     reads is taken instead.  No other pass runs.  Return None if the target has no delegate.

@@ -74,7 +74,8 @@ class Calibration:
         """Return the calibration in the file at ``path``, which ``save`` wrote.
 
         Raise FileError if the extension is neither .json nor .npz, or if the file cannot be read; FormatError
-        if it is not a calibration; LimitError if an .npz file exceeds the memory limit.
+        if it is not a calibration; LimitError if an .npz file, or the data of a pipe, exceeds the memory
+        limit.
         """
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)

@@ -83,7 +83,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
     ``facts``: the default of each fact, for files that lack it.  A fact in the file must have the type of its
     default.
     Raise FileError for an extension that is not in SUFFIXES, or if the file cannot be read; FormatError if it
-    is not a calibration; LimitError if an .npz file exceeds the memory limit.
+    is not a calibration; LimitError if an .npz file, or the data of a pipe, exceeds the memory limit.
     """
     check_path(path)
     name = os.fspath(path)

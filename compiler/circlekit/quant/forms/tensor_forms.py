@@ -6,7 +6,8 @@ read the tensor in another form; then a QUANTIZE before the operator converts th
 ``TensorForms`` is a base class of ``choose.GraphChooser``, which chooses the plan of a whole graph.
 
 Masks need a special form.  An attention mask adds a huge negative number (or -inf) to the logits that
-SOFTMAX shall ignore.  If a form covered that number, the steps would be too coarse for the other logits.
+SOFTMAX shall ignore, or subtracts a huge positive number.  If a form covered that number, the steps would be
+too coarse for the other logits.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import i8
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
+from circlekit.quant.calibration.ranges import Range
 from circlekit.quant.forms.given_forms import (
     add_ranges,
     fits_activations,
@@ -127,6 +130,10 @@ class TensorForms:
         reason = f"covers its range [{low:.4g}, {high:.4g}]"
         if (mask := self._mask_of(value)) is not None:
             low = mask
+            if scheme.asymmetric and scheme.activations is i8:
+                # A float mask may overflow the int32 of QUANTIZE, to its least number.  A negative zero point
+                # would make this number wrap to the highest integer; 1.02 is enough for a zero point of 0.
+                low = min(mask, -1.02 * max(high, 0.0))
             reason = (
                 f"covers [{low:.4g}, {high:.4g}]; masked numbers, which are lower, get its lowest integer"
             )
@@ -163,9 +170,10 @@ class TensorForms:
         all of this is true:
 
         - A user ignores numbers that lie a ``distance`` below the others (``mask_distance`` of its rule).
-        - The producer adds or selects masks.  Of its operands with a range, the one with the narrowest range,
-          [least, most], holds the logits.  The ranges of all others begin below -INFINITE_FACTOR times the
-          larger of ``distance`` and most - least, so these operands are masks.
+        - The producer adds or selects masks.  (A SUB adds the negated second operand.)  Of its operands with
+          a range, the one with the narrowest range, [least, most], holds the logits.  The ranges of all
+          others begin below -INFINITE_FACTOR times the larger of ``distance`` and most - least, so these
+          operands are masks.
         - A mask, or an element of a constant operand, is less than least - ``distance`` - (most - least).
         - The largest number of ``value`` is at most the largest logit plus the largest other number that is
           not a mask, as for sums and selections.
@@ -177,50 +185,62 @@ class TensorForms:
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
         if not distance or op is None or value.name not in self.ranges:
             return None
-        present = [v for v in op.inputs if v is not None]
-        ranges = sorted(
-            (self.ranges[v.name] for v in present if v.name in self.ranges), key=lambda r: r[1] - r[0]
-        )
+        ranges = sorted((ends for _, ends in self._summands(op)), key=lambda r: r[1] - r[0])
         if not ranges:
             return None
         (least, most), *others = ranges  # the narrowest range is that of the logits; the others must be masks
         masks = [low for low, _ in others if low < -INFINITE_FACTOR * max(distance, most - least)]
         if len(masks) < len(others):
             return None
-        constants = [v.array().reshape(-1) for v in present if is_weight(v)]
+        constants = [
+            (-v.array() if _is_subtracted(op, i) else v.array()).reshape(-1)
+            for i, v in enumerate(op.inputs)
+            if v is not None and is_weight(v)
+        ]
         numbers = np.concatenate([np.array(masks), *constants])
         is_mask = numbers < least - distance - (most - least)  # low enough for the users to ignore them
         kept = numbers[~is_mask]
-        # the maximum of a sum is at most the sum of the operands' maxima; 1 % is allowed for rounding
-        is_sum = self.ranges[value.name][1] <= 1.01 * most + kept.max(initial=0)
+        # the maximum of a sum is at most the sum of the operands' maxima; 1 % of ``most`` is for rounding
+        is_sum = self.ranges[value.name][1] <= most + 0.01 * abs(most) + kept.max(initial=0)
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds a computed mask.
+        """Raise ModelError if ``op`` adds or subtracts a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """
         mask = self._mask_of(op.results[0]) if op.results else None
         if mask is None:
             return
-        for value in op.inputs:
-            if is_computed_float(value) and self.ranges.get(value.name, (mask, 0.0))[0] < mask:
+        for value, (low, _) in self._summands(op):
+            if is_computed_float(value) and low < mask:
                 raise ModelError(
                     f"the integers of the mask %{value.name} are too coarse for the other operand"
                 )
 
-    def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
-        """Return the form of the constant operand ``value`` if ``op`` adds or selects masks, else None.
+    def _summands(self, op: Op) -> list[tuple[Value, Range]]:
+        """Return the operands of ``op`` that have a range; the range of one that SUB subtracts is negated."""
+        found = [(v, i, self.ranges[v.name]) for i, v in enumerate(op.inputs) if v and v.name in self.ranges]
+        return [(v, (-high, -low) if _is_subtracted(op, i) else (low, high)) for v, i, (low, high) in found]
 
-        The form covers the numbers of the constant that are not masks; masks get the lowest integer.
+    def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
+        """Return the form of the constant operand ``value`` if the result of ``op`` has masks, else None.
+
+        The form covers the numbers of the constant that are not masks.  Masks get the lowest integer, or the
+        highest integer if SUB subtracts them.
         """
-        mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
+        mask = self._mask_of(op.results[0]) if op.results else None
+        numbers = value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
             return None
         # a number below ``mask - most`` gives a result below ``mask``, even with the largest logit
-        most = max(self.ranges[v.name][1] for v in op.inputs if v and v.name in self.ranges)
-        low, high = max(float(numbers.min()), mask - most), float(numbers.max())
-        return covering(min(low, 0.0), high, scheme, f"covers the constant, with masks at {low:.4g}")
+        end = mask - max(high for _, (_, high) in self._summands(op))
+        low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
+        if _is_subtracted(op, 1) and op.inputs[1] is value:
+            high = end = min(high, -end)
+        else:
+            low = end = max(low, end)
+        return covering(low, high, scheme, f"covers the constant, with masks at {end:.4g}")
 
     def constant_form(self, value: Value, scheme: Scheme) -> TensorForm:
         """Return the form that covers the numbers of the constant ``value``.
@@ -251,7 +271,7 @@ class TensorForms:
         )
 
     def range_of(self, op: Op, index: int) -> tuple[float, float]:
-        """Return the range (min, max) of operand ``index``, which is present.
+        """Return the range (min, max) of operand ``index``, which is a constant or has a range.
 
         The range of an empty constant is (inf, -inf).
         """
@@ -275,7 +295,10 @@ class TensorForms:
         return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of the float operands of ``op``, except biases, states and constant weights."""
+        """Return the indices of the float operands of ``op`` that are activations.
+
+        Biases, states, and constant weights and slopes are none.
+        """
         rule = self.rule_of(op)
         others = biases_of(op) | set(indices_of(op, rule.states))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
@@ -296,6 +319,11 @@ class TensorForms:
     def name_of(self, op: Op, index: int) -> str:
         """Return the name of operand ``index``, which is present, for messages."""
         return present_operand(op, index).name
+
+
+def _is_subtracted(op: Op, index: int) -> bool:
+    """Return whether ``op`` is a SUB and ``index`` the operand that it subtracts."""
+    return op.code == "SUB" and index == 1
 
 
 def _is_planned(op: Op, scheme: Scheme | None) -> bool:

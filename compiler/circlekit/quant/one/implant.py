@@ -52,9 +52,9 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     does not requantize its operand, results that the file does not name get the parameters of the operand.
     After an error the model is as before.
 
-    Raise FileError or FormatError for the files; LimitError if an array exceeds the memory limit; ShapeError
-    if an array does not fit; UnsupportedError for a sparse or compressed constant without ``value``.  Raise
-    ModelError in these cases:
+    Raise FileError or FormatError for the files; LimitError if an array, or the data of a pipe, exceeds the
+    memory limit; ShapeError if an array does not fit; UnsupportedError for a sparse or compressed constant
+    without ``value``.  Raise ModelError in these cases:
 
     - A tensor in the file is not in the model, or not float32.
     - A tensor with ``value`` is not a constant.

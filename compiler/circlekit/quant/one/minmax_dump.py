@@ -15,9 +15,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from circlekit.errors import FormatError, ModelError, UnsupportedError
+from circlekit.errors import FormatError, ModelError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.quant.one.sample_data import check_percentiles
 
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
 """Matches the paths of datasets below ``/value``."""
@@ -29,47 +30,45 @@ Place = tuple[int, str, int]
 def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, high: float = 99.0) -> int:
     """Write the ranges in the HDF5 file at ``path`` into ``model``; return how many tensors got a range.
 
-    The min of a tensor is the percentile ``low`` of the minima of all runs, its max is the percentile
-    ``high`` of the maxima.
-    Raise UnsupportedError for a percentile outside of 0 to 100.  Raise FileError, FormatError or LimitError
-    if the file is unusable, ModelError if it lacks the range of a float tensor that is an input or the first
-    result of an operator.
+    Only float tensors get a range; it replaces their former quantization.  The min of a tensor is the
+    percentile ``low`` of the minima of all runs, its max is the percentile ``high`` of the maxima.
+    Raise UnsupportedError unless 0 <= low <= high <= 100.  Raise FileError, FormatError or LimitError if the
+    file is unusable, ModelError if it lacks the range of a float tensor that is an input or the first result
+    of an operator.
     """
-    for percentile in (low, high):
-        if not 0 <= percentile <= 100:
-            raise UnsupportedError("Percentile must be ranged from 0 to 100")
+    check_percentiles(low, high)
     recorded = _read(path)
     found: dict[Value, Quantization] = {}
-    for place, value in _tensors(model):
+    for place, value in _float_tensors(model):
         ranges = recorded.get(place)
-        if ranges is not None:
-            found[value] = Quantization(
-                min=np.array([np.percentile(ranges[:, 0], low)], np.float32),
-                max=np.array([np.percentile(ranges[:, 1], high)], np.float32),
-            )
-        elif value.dtype.is_float:
+        if ranges is None:
             graph, kind, number = place
             raise ModelError(
                 f"{os.fspath(path)} has no range of {kind} {number} of graph {graph}, %{value.name}"
             )
+        found[value] = Quantization(
+            min=np.array([np.percentile(ranges[:, 0], low)], np.float32),
+            max=np.array([np.percentile(ranges[:, 1], high)], np.float32),
+        )
     for value, quantization in found.items():  # only now, so that an error leaves the model as it was
         value.quantization = quantization
     return len(found)
 
 
-def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
-    """Yield (place, value) for each input and for the first result of each operator."""
+def _float_tensors(model: Model) -> Iterator[tuple[Place, Value]]:
+    """Yield (place, value) for each input, and each first result of an operator, that is float."""
     for index, graph in enumerate(model.graphs):
-        yield from (((index, "input", number), value) for number, value in enumerate(graph.inputs))
-        for number, op in enumerate(graph):
-            if op.results:
-                yield (index, "op", number), op.output
+        firsts = [op.results[0] if op.results else None for op in graph]
+        for kind, values in (("input", graph.inputs), ("op", firsts)):
+            for number, value in enumerate(values):
+                if value is not None and value.dtype.is_float:
+                    yield (index, kind, number), value
 
 
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of model 0 as float64[runs, 2].
 
-    Raise FileError, or FormatError for a dataset that is not a range.
+    Raise FileError or LimitError, or FormatError for a dataset that is not a range with min <= max.
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
@@ -79,6 +78,9 @@ def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
         if match is None or array.dtype.kind != "f" or array.size != 2:
             expected = "two floats at run_R/model_M/subg_G/op_N"
             raise FormatError(f"{os.fspath(path)}: expected {expected}, got /value/{name}")
+        if not array.flat[0] <= array.flat[1]:  # NaN, too
+            numbers = f"{array.flat[0]:g} and {array.flat[1]:g}"
+            raise FormatError(f"{os.fspath(path)}: expected min <= max at /value/{name}, got {numbers}")
         run, model, graph, kind, number = match.groups()
         if int(model) == 0:
             place = (int(graph), "input" if kind == "input_" else "op", int(number))

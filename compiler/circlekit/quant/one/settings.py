@@ -125,7 +125,8 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
     """Return the alternatives for ``Settings.layers`` in ONE's configuration file.
 
     The first alternative has the names outside of ``alternate``; then follows one for each label.
-    Raise FileError if the file cannot be read, ParseError or UnsupportedError if its content is wrong.
+    Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
+    limit, ParseError or UnsupportedError if its content is wrong.
     """
     try:
         document = parse_json(bytes(map_file(path)))

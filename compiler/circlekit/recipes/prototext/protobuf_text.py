@@ -2,7 +2,8 @@
 """Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
 A message is a group of named fields; the value of a field may be a message, too.  The tree of a message is a
-dict {``RecipeField.stored``, the name of a field in trees: value}; the key "" holds the name of the message.
+dict {name of a field: value}.  The name is that in ``RecipeField.stored``, and the key "" holds the name of
+the message.
 Strings and enums are str, repeated fields are lists, and values of the type [ubyte] are arrays of uint8.
 Messages are trees, except that those in VECTOR_MESSAGES are lists of integers.
 """
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from circlekit.errors import ParseError, did_you_mean
+from circlekit.errors import ParseError, UnsupportedError, did_you_mean
 from circlekit.io.schema import Tree
 from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.message_types import (
@@ -104,8 +105,9 @@ class RecipeText:
     def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
         """Raise ParseError with ``message`` at the place of a value in the recipe.
 
-        The value is in ``field`` of ``tree``, a message of the recipe.  If the field repeats, ``index`` says
-        which of its values.  If the message does not have this value, the place is that of the message.
+        ``tree``: the message with the value.  ``field``: the name of the value's field in the recipe
+        (``RecipeField.name``).  ``index``: which value, if the field repeats.
+        If the message does not have this value, the place is that of the message.
         """
         places: Places = {}
         _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)
@@ -209,7 +211,10 @@ def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
 
 
 def format_recipe(tree: Tree, fmt: str) -> str:
-    """Return the text of ``tree``, a message ModelRecipe, without fields that have the recipes' defaults."""
+    """Return the text of ``tree``, a message ModelRecipe, without fields that have the recipes' defaults.
+
+    Raise UnsupportedError if an enum has a number for which the schema has no name.
+    """
     message = _recipe_class(fmt)()
     _fill(message, tree, fmt)
     text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)
@@ -244,14 +249,19 @@ def _fill(message: Any, tree: Tree, fmt: str) -> None:
 
 
 def _stored(value: Any, field: RecipeField, fmt: str) -> Any:
-    """Convert ``value`` from the form of trees to the form of the library."""
+    """Convert ``value`` from the form of trees to the form of the library.
+
+    Raise UnsupportedError for a number of an enum for which the schema has no name.
+    """
     if field.type == "string":
         return value.encode("utf-8", "surrogateescape")
     if field.type == "[ubyte]":
         return bytes(value)
     enum = enum_of(field.type, fmt)
     if enum is not None:
-        return enum.numbers.get(value, value)  # a number for which the schema has no name stays
+        if value not in enum.numbers:  # a number for which the schema has no name
+            raise UnsupportedError(f"a recipe cannot express {field.name} {value}, which {enum.name} lacks")
+        return enum.numbers[value]
     return value.item() if isinstance(value, np.generic) else value
 
 

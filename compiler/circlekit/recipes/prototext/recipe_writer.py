@@ -171,7 +171,10 @@ class _RecipeWriter:
 
     def filler(self, tree: Tree, data: Array) -> Tree:
         """Return a message Filler for a tensor with the bytes ``data``; tensors of a buffer may share it."""
-        dtype = DType[tree.get("type", "FLOAT32")]
+        type_ = tree.get("type", "FLOAT32")
+        if type_ not in DType.__members__:  # a number for which the schema has no name
+            raise UnsupportedError(f"a recipe cannot express type {type_}, which TensorType lacks")
+        dtype = DType[type_]
         elements: int | None = prod(tree["shape"].tolist()) if "shape" in tree else None
         if "sparsity" in tree:
             elements = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
