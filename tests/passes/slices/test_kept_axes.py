@@ -42,6 +42,9 @@ CASES = {
     "BatchMatMul(%x, %t) {adj_y: true}": "0123",
     "BatchMatMul(%x, %m)": "0123",
     "SelectV2(%c, %x, %row)": "0123",
+    "Select(%chosen, %x, %u)": "0123",
+    "Select([true], %x, %u)": "0123",
+    "Select(%chosen, %flat, %flat2)": "01",
     "Cumsum(%x, 1)": "",
     "BatchMatMul(%x, %hybrid)": "",
 }
@@ -49,7 +52,8 @@ CASES = {
 
 TEXT = """
 graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], %y: f32[3,4,6,7],
-           %z: f32[3,4,5,7], %t: f32[3,4,7,6], %m: f32[6,7], %c: bool[3,1,1,6]) -> %r {{
+           %z: f32[3,4,5,7], %t: f32[3,4,7,6], %m: f32[6,7], %c: bool[3,1,1,6],
+           %chosen: bool[3], %u: f32[3,4,5,6], %flat2: f32[3,6]) -> %r {{
   %slopes = const f32[1,1,6] gaussian(0, 1)
   %rows = const f32[2,6] gaussian(0, 1)
   %bias = const f32[2] gaussian(0, 1)
@@ -59,6 +63,12 @@ graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], 
   %r = {line}
 }}
 """
+
+
+def random_array(value: Value, rng: np.random.Generator) -> np.ndarray:
+    """Return normally distributed floats, or random bools, for ``value``."""
+    array = rng.normal(size=value.static_shape)
+    return array > 0 if value.dtype is DType.BOOL else array.astype(value.dtype.numpy)
 
 
 def sliced(op: Op, needed: dict[int, tuple[int, range]], arrays: list[np.ndarray | None]) -> np.ndarray:
@@ -85,7 +95,7 @@ def test_slices_of_operands_give_the_slice_of_the_result(line: str) -> None:
     arrays = [
         None if v is None
         else v.array() if v.is_const
-        else rng.normal(size=v.static_shape).astype(v.dtype.numpy)
+        else random_array(v, rng)
         for v in op.inputs
     ]  # fmt: skip
     whole = np.asarray(evaluate(op, arrays)[0])
@@ -122,6 +132,9 @@ DROPPED = {
     "Abs(%x)": "0123",
     "Maximum(%x, 1.0)": "0123",
     "SelectV2(%c, %x, %row)": "0123",
+    "Select(%chosen, %x, %u)": "0123",
+    "Select([true], %x, %u)": "0123",
+    "Select(%chosen, %flat, %flat2)": "01",
     "PRelu(%x, %slopes)": "",
     "Softmax(%x)": "012",
     "LogSoftmax(%x)": "012",
@@ -143,11 +156,7 @@ def test_operators_work_on_operands_without_an_axis(line: str) -> None:
     """Operands of one index along an axis, without this axis, give the part of the result at this index."""
     (op,) = circlekit.parse(TEXT.format(line=line)).main
     rng = np.random.default_rng(1)
-    arrays = [
-        v.array() if v.is_const else rng.random(v.static_shape).astype(v.dtype.numpy)
-        for v in op.inputs
-        if v is not None
-    ]
+    arrays = [v.array() if v.is_const else random_array(v, rng) for v in op.inputs if v is not None]
     whole = np.asarray(evaluate(op, arrays)[0])
     dropped = ""
     for axis in range(whole.ndim):

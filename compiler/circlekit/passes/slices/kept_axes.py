@@ -13,7 +13,7 @@ from functools import singledispatch
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import PRelu
-from circlekit.ops.arithmetic.comparison import Selection
+from circlekit.ops.arithmetic.comparison import Select, Selection
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
@@ -56,6 +56,8 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
     for ``op`` and ``axis``.  Return None if ``op`` cannot work without ``axis``, or if this is not known.
     """
     rank = op.output.known_rank
+    if isinstance(op, Select) and op.selects_rows():
+        return {**({} if axis else {0: 0}), 1: axis, 2: axis}
     if isinstance(op, Elementwise | Selection):
         owns = {i: axis - rank + value.known_rank for i, value in enumerate(op.inputs) if value is not None}
         return {index: own for index, own in owns.items() if own >= 0}
@@ -68,8 +70,8 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
     """Return the part of each of ``values`` that is needed for the indices ``taken`` along ``axis``.
 
-    The result is the concatenation of ``values`` along ``axis``.  Example: of sizes 3 and 4, the indices 2 to
-    4 need {0: (axis, range(2, 3)), 1: (axis, range(0, 2))}.  A value that is not needed gets an empty range.
+    The operator joins ``values`` along ``axis``.  Example: of sizes 3 and 4, the indices 2 to 4 need
+    {0: (axis, range(2, 3)), 1: (axis, range(0, 2))}.  A value that is not needed gets an empty range.
     Return None if a size along ``axis`` is unknown, or if ``taken`` has a step other than 1.
     """
     needed, start = Needed(), 0
@@ -87,8 +89,9 @@ def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
 def _axes(op: Op, axis: int) -> dict[int, int] | None:
     """Return, by operand index, the axis of the operand that corresponds to ``axis`` of the result.
 
-    An index of the result needs only the same index of these operands.  It needs all of the operands that
-    are left out.  Return None if ``op`` mixes indices along ``axis``, or if that is not known (the default).
+    An index of the result needs only the same index of these operands.  Each operand that is left out is
+    needed as a whole.  Return None if ``op`` mixes indices along ``axis``, or if that is not known (the
+    default).
     """
     return None
 
@@ -98,6 +101,17 @@ def _axes(op: Op, axis: int) -> dict[int, int] | None:
 @_axes.register(Selection)
 def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
     return _broadcast_axes(op, axis, op.inputs)
+
+
+@_axes.register
+def _select(op: Select, axis: int) -> dict[int, int] | None:
+    if not op.selects_rows():
+        return _elementwise(op, axis)
+    selected, rows = _broadcast_axes(op, axis, (op.x, op.y)), op.condition.known_shape[0]
+    if selected is None or rows is None:
+        return None
+    axes = {index + 1: own for index, own in selected.items()}
+    return {0: 0, **axes} if axis == 0 and rows != 1 else axes
 
 
 def _broadcast_axes(op: Op, axis: int, operands: Sequence[Value | None]) -> dict[int, int] | None:
