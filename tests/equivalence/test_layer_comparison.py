@@ -160,7 +160,7 @@ graph main(%x: f32[4], %e: f32[0]) -> %y, %f {
 
 
 def test_rounding_is_measured_only_if_results_differ() -> None:
-    """In both cases the empty result %f is equal, and all announced runs are done."""
+    """In both cases the empty result %f is equal, and as many runs are done as the progress expected."""
     before = circlekit.parse(LAYERS)
     run = Verifier(before).runs[0]
     works = []

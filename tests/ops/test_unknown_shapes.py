@@ -103,7 +103,7 @@ def test_an_unknown_rank_contradicts_no_rank(path: Path) -> None:
 
 @recipes
 def test_unknown_parameters_contradict_no_parameters(path: Path) -> None:
-    """Parameters are constants such as axes, shapes and paddings, of unknown elements, length or rank."""
+    """Parameters are operands such as axes and paddings.  Their elements, length or rank become unknown."""
     for op, value in operands(path):
         data, shape = value.data, value.shape
         if data is None or shape is None or not value.is_plain or not value.dtype.is_integer:

@@ -30,7 +30,7 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
     max the percentile ``high`` of its maxima.  This range replaces the former quantization of the tensor.
     Other tensors stay as they are.
     Raise FileError if the file cannot be read, LimitError if it is too large.  Raise FormatError if it has
-    another layout, or a range whose min is NaN or above its max.  Raise ModelError if the file lacks the
+    another layout, or a range with NaN, or with a min above its max.  Raise ModelError if the file lacks the
     range of a float input, or of the first result of an operator where this result is float.
     Raise UnsupportedError unless 0 <= low <= high <= 100.
     """

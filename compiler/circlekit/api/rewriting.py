@@ -49,7 +49,8 @@ def optimize(
     ``passes``: names of passes and pipelines, in the order to run them, or a Pipeline from ``read_pipeline``.
     ``verify``: run the model before the passes and after each pass that changed the model.  If outputs differ
     after a pass, raise EquivalenceError and leave ``model`` as this pass made it.
-    ``record``: the path of a directory to which the compared values are written; implies ``verify``.
+    ``record``: the path of a directory to which the compared values are written at the end; after an error,
+    nothing is written.  Implies ``verify``.
     ``explain``: the name of a pass whose rewrites and near misses are reported, or ``all``.
     ``disable``: names of passes to leave out.
     ``format``: the format in which the model will be written, circle or tflite; None: that of the model.
@@ -68,11 +69,11 @@ def optimize(
     UnsupportedError for an unknown target or format; FileError, FormatError or LimitError if ``record``,
     ``bisect`` or the file of a setting is unusable.  If outputs are to be verified, raise the errors of
     ``compare`` if ``inputs`` are wrong or the model cannot run.
-    During the work, raise RewriteError if a setting does not fit the model.  Raise ModelError in two cases:
-    an operator reads a value that a later operator produces; or a pass fails, and the model breaks a
-    structural or shape rule.  A model that breaks such a rule is not an error if no pass fails and nothing is
-    verified.  But ``convert`` checks the rules first, and raises errors (unless ``Options.validate`` is
-    False).
+    During the work, raise RewriteError if a setting does not fit the model, and ShapeError if a pass does not
+    fit it (such as a batch of 1 that is too small for a SLICE).  Raise ModelError if passes are to run and an
+    operator reads a value that a later operator produces.  A model that breaks another structural or shape
+    rule is an error (ModelError) only if a pass fails on it, or if outputs are verified.  But ``convert``
+    checks all rules first, and raises errors (unless ``Options.validate`` is False).
     """
     check_model(model)
     started = time.monotonic()
@@ -117,7 +118,8 @@ def convert(
 
     ``source``: a path, the bytes of a file, or a file object opened in binary mode.
     ``target``: where to write: a path, or a stream opened in binary mode.
-    ``options``: if None, no pass runs, and only the format changes.
+    ``options``: if None, no pass runs.  Then only operators that the format or its default runtime lacks are
+    replaced.
     ``format``: the format to write.  None: for a path, the format that its extension names; for a stream, the
     format of the input.
     ``is_strict``: whether to raise FileError if the extension of ``target`` names another format than

@@ -85,22 +85,23 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     or ``result`` has a dimension that is 0 or unknown, or if the rank of the operand changes.
 
     Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
-    change, so that the products are equal again.  The first of these rules that applies says which:
+    change, so that the products are equal again.  A dimension of 1 does not count as outermost or innermost,
+    unless it is a dimension of ``before`` that changes.  The first of these rules that applies says which
+    dimension of ``result`` takes the change:
 
-    - At most one dimension of the group of ``result`` is not 1: this dimension; the first one if all are 1.
-    - Only the outermost dimension of the group of ``before`` changes: the outermost dimension of the group of
-      ``result``.  With [12] and [3, 4], a change to [24] gives [6, 4].
-    - Only the innermost dimension changes: the innermost dimension.  With [3, 4] and [4, 3], a change to
-      [3, 8] gives [4, 6].
+    - If all dimensions of the group of ``result`` are 1, the first one; if only one is not 1, that one.
+    - If only the outermost dimension of the group of ``before`` changes, the outermost one.  With [12] and
+      [3, 4], a change to [24] gives [6, 4].
+    - If only the innermost dimension of the group of ``before`` changes, the innermost one.  With [3, 4] and
+      [4, 3], a change to [3, 8] gives [4, 6].
 
-    The last two rules skip dimensions of 1 in both groups, except a dimension of ``before`` that changes from
-    1.  Return None if no rule applies, if the new dimension would not be a whole number, or if two new
-    dimensions would be unknown.
+    Return None if no rule applies, if the new dimension would not be a whole number, or if two new dimensions
+    would be unknown.
 
-    ``outer``: in the first group, another rule comes first.  If the outermost dimension of ``before`` that is
-    not skipped changes, the first dimension of ``result`` takes the change.  It does so even if it is 1, and
-    even if other dimensions of ``before`` change, too.  Example: from [4, 3] reshaped to [1, 12], a change of
-    the operand to [8, 3] gives [2, 12] if ``outer`` is true, else [1, 24].
+    ``outer``: another rule comes first for the first group.  If the outermost dimension of ``before``
+    changes, alone or with others, the first dimension of ``result`` takes the change, even if it is 1.
+    Example: from [4, 3] reshaped to [1, 12], a change of the operand to [8, 3] gives [2, 12] if ``outer`` is
+    true, else [1, 24].
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

@@ -99,7 +99,7 @@ def cases_of(
 
     Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist.
     Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A recipe that is
-    missing or wrong gives one case, which fails when it is run.
+    missing, or whose rules are wrong, gives one case, which fails when it is run.
     """
     with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)

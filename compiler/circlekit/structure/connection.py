@@ -59,8 +59,9 @@ class Connection:
     def to_ini(self) -> str:
         """Return the text of a .conn.ini file.
 
-        Raise UnsupportedError for names that such a file cannot express: those with line breaks, with spaces
-        at an end, or not in UTF-8, and files of parts with one name, or with the name of another section.
+        Raise UnsupportedError for a name with line breaks, with a space at an end, or not in UTF-8.  Also
+        raise it if two parts have the same file name, or if the file of a part is named ``source`` or
+        ``models``.
         """
         files = [part.file for part in self.parts]
         every = [self.source, *self.parts]

@@ -90,8 +90,8 @@ def execution_plan(
     inputs and scratch buffers.  Constants and inputs for which none is planned have size 0 in the plan.
     Variables always have memory, because no caller provides it.
 
-    In ONE, ``null_inputs`` stands for ``with_inputs=False``.  It leaves out the first node only, even if this
-    node is not an input.
+    ONE's option for ``with_inputs=False`` is ``null_inputs``.  But ONE leaves out the first node only, even
+    if this node is not an input.
     """
     outside = set() if with_inputs else set(graph.inputs)  # the values whose memory the caller provides
     nodes = nodes_of(graph)
@@ -120,8 +120,9 @@ def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | No
 def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
     """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
-    Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes, such as
-    variables.  Absent operands, and constants that are no graph outputs, have no row in the table.
+    Graph inputs come first, then the nodes that compute graph outputs, then all other nodes, such as
+    variables and the nodes for which ``Node.is_output`` is true.  Absent operands, and constants that are no
+    graph outputs, have no row in the table.
 
     Source: ``make_execution_plan_onert_micro_common_buffer``.
     """

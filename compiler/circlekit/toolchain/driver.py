@@ -246,5 +246,5 @@ def _print(line: str, code: int) -> int:
 
 
 def version_text(name: str) -> str:
-    """Return the text that ``--version`` of the command ``name`` prints."""
+    """Return the text that ``--version`` of the driver ``name`` prints."""
     return f"{name} version {version('circlekit')}\ncirclekit, licensed under the Apache License, Version 2.0"

@@ -29,9 +29,9 @@ def model(tmp_path: Path) -> Model:
 
 
 def growth(model: Model, old_size: int) -> tuple[int, dict[str, int]]:
-    """Return by how many bytes the file grew, and by how many each part that the sentence names.
+    """Return the growth of the file in bytes, and {part: its growth}, as ``explain_growth`` states them.
 
-    They are 0 and {} if the file did not grow.
+    Return 0 and {} if the file did not grow.
     """
     sentence = explain_growth(model.extra["origin"], old_size, encoded(model, "circle"))
     if not sentence:

@@ -177,7 +177,7 @@ class Net:
         return self.permute(self.reshape(self.linear(x, width), n, rows, count, width // count), 0, 2, 1, 3)
 
     def matmul(self, a: Value, b: Value) -> Value:
-        """A matrix product as exporters write it: operands of rank 3."""
+        """The product of ``a`` and ``b``, of rank 4, as exporters write it: reshaped to rank 3 and back."""
         n, heads = a.static_shape[:2]
         flat = [self.reshape(v, n * heads, *v.static_shape[2:]) for v in (a, b)]
         y = self.add(BatchMatMul(*flat))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are raised although the user did not ask: the last ones, and few int4 weights."""
+"""Operators that are raised without a request of the user: the last ones, and some with int4 weights."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ graph main(%x: f32[1,4]) -> %h, %y {
         ("Mul(%x, [[2.0, 3.0], [1.0, 1.0]])", 0),
         ("Add(%x, [2.0, 3.0])", 0),  # the result is not scaled with the constant
         ("Mul(%x, %x)", 0),
-        ("Maximum(%x, [50.0, 30.0])", 0),  # the result is scaled unless an input is larger
+        ("Maximum(%x, [50.0, 30.0])", 0),  # the result is not the constant where an input is larger
         ("Minimum(%x, [-50.0, -30.0])", 0),
         ("Add(%x, [1e5, 1e5])", 0),
     ],

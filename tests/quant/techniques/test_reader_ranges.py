@@ -39,7 +39,7 @@ def samples(count: int) -> list[list[np.ndarray]]:
 
 
 def chosen(reader: str) -> tuple[dict[str, Range], dict[str, Range]]:
-    """Return the ranges of minimum and maximum, and the ranges that the readers change."""
+    """Return the observed range (min, max) of each tensor, and the ranges that ``reader_ranges`` changes."""
     model, data = ck.parse(NET.replace("$reader", reader)), samples(24)
     ranges = ranges_of(model, collect(model, data))
     plan = plan_model(model, "int8", ranges)

@@ -90,7 +90,9 @@ WHOLE_NAMES = {
 }
 """{operator: ONE's names of all its operands}; the other two tables do not apply to these operators."""
 
-INPUT_NAMES = "Print the names that ONE gives to the operands of every operator, as JSON."
+INPUT_NAMES = (
+    "Print ONE's names of the operands of every operator, as JSON; circlekit's for operators that ONE lacks."
+)
 
 
 def _declare_names(parser: Parser) -> None:

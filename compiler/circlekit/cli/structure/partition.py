@@ -135,8 +135,8 @@ partition_command = Command("circlekit partition", PARTITION, "model", _declare_
 
 DRIVER = """Run the parts of a divided model one after the other.
 
-Input N is read from the file INPUT_PREFIX followed by N; output N is written to OUTPUT_PREFIX followed by N,
-and its shape to the same name with .shape appended."""
+Inputs and outputs are numbered from 0.  Input N is read from the file INPUT_PREFIX followed by N; output N is
+written to OUTPUT_PREFIX followed by N, and its shape to the same name with .shape appended."""
 
 
 def _declare_driver(parser: Parser) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write named arrays in HDF5 files, in the layout of ONE's test data generator.
+"""Read and write named arrays in HDF5 files, in the layouts of ONE's tools.
 
-A file has one of two layouts.  In a file of named arrays, the dataset ``/value/I`` is array number I, and the
-attribute ``I`` of the group ``/name`` is its name.  In a file of several records, ``/value/R/I`` is array I
-of record R; these arrays have no names.  Strings have a fixed length; zeros at the end of a string are lost.
+A file of records has one of two layouts.  In a file of named arrays, the dataset ``/value/I`` is array
+number I, and the attribute ``I`` of the group ``/name`` is its name.  In a file of several records,
+``/value/R/I`` is array I of record R; these arrays have no names.  Strings have a fixed length; zeros at the
+end of a string are lost.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""A dataset may claim this many bytes, and this many chunks, more than the stored data can explain.
+"""By how many bytes and chunks a dataset may be larger than its stored data can explain.
 
-HDF5 does not store a chunk in which all elements have the fill value.
+HDF5 does not store a chunk to which nothing was written: all its elements have the fill value.
 """
 
 MAX_GROUP_DEPTH = 8
@@ -69,13 +70,14 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of an HDF5 file with a group for each key, and a dataset in it for each array.
 
     A key with ``/`` makes nested groups, as in ONE.  Parts of a key that HDF5 does not allow become escape
-    sequences.  Names of arrays stay as they are.  Equal arrays always give equal bytes.
+    sequences.  Names of arrays stay as they are.  If two arrays get the same path, the first is kept; no key
+    may begin with the path of an array.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
             group = file.require_group(_member_name(name))
             for key, array in arrays.items():
-                if key not in group:  # if two names are equal after escaping, the first array is kept
+                if key not in group:  # two keys may be equal after escaping
                     group.create_dataset(key, data=with_fixed_length(array), track_times=False)
         return _image(file)
 

@@ -73,8 +73,9 @@ class Layout(NamedTuple):
     ``unpack``: reads all numbers in the table itself.  ``names``: the fields of these numbers, in order.
     ``enums``: for each field that holds an enum value, its name and the names of the members by number.
     ``references``: each field whose value is stored outside of the table, with its offset.
-    ``unions``: (field, offset) of each union.  A union has two fields, its type and its value.  ``field``:
-    the type, or the value if the type is absent.  ``offset``: of the value; None if the value is absent.
+    ``unions``: a pair for each union.  A union has two fields, its type and its value.  The pair has the
+    field of the type, or that of the value if the type is absent; and the offset of the value, None if the
+    value is absent.
     ``wide``: the offsets of the fields of 8 bytes, which must be aligned.
     ``unknown``: the first MAX_WARNINGS slots of fields that the schema does not have.
     """

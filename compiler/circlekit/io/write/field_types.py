@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python types of the values of fields.  A model text may state fields with values of any type."""
+"""Check the Python types of what is written into the fields of the file's tables.
+
+A model as text can state such fields, with data of any type.
+"""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ class InstanceNorm(Rewrite):
         if epsilon and not np.float32(self.added_to_variance(epsilon)):
             why = "which would be 0 in float32 when added to the variance"
             return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
-        # In a constant image, 1 / sqrt(0) is infinite.  In forms with f or p, a MUL makes it finite.  All
-        # other forms give NaN there, as INSTANCE_NORM does.
+        # In a constant image, 1 / sqrt(0) is infinite.  In forms with f or p, a MUL reads it, and clamps the
+        # product to the largest float32.  All other forms give NaN there, as INSTANCE_NORM does.
         if not epsilon and {"f", "p"} & match.values.keys():
             why = "in a constant image, 1 / sqrt(0) is infinite; MUL makes it finite, INSTANCE_NORM gives NaN"
             return f"%{eps.name}: expected an epsilon above 0, got 0: {why}"

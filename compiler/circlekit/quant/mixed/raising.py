@@ -76,8 +76,9 @@ def choose_raised(
 
     ``sensitivity``: the noise that each rounded tensor and constant adds.
     ``operators``: the quantized operators.
-    The choice ends as soon as one of these is true: the predicted noise is as low as ``target_sqnr`` (in dB)
-    demands; the budget is spent; no operator reduces the noise.  Without a budget, each operator costs 1.
+    The choice ends as soon as the predicted noise is as low as ``target_sqnr`` (in dB) demands, or no
+    operator that reduces the noise fits into the rest of the budget.  Without a budget, each operator costs
+    1.
     ``keeps_constants``: raising an operator does not change its constants, only activations.
     ``clusters``: groups of operators to raise together.  They compete with the groups of neighbors that grow
     from each operator.

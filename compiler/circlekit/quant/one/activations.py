@@ -319,10 +319,10 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """Change the scale of a QUANTIZE's result to one that a rule demands, if operand and result are integers.
+    """Give the result of a QUANTIZE from one integer dtype to another the parameters that a rule demands.
 
-    This is the rule of the operator that determines the operand's scale (``origin_rule``).  It may have fixed
-    parameters, or demand an integer scale.  Do nothing for any other ``op``.
+    The rule is that of the operator that determines the scale of the operand (``origin_rule``).  It may have
+    fixed parameters, or demand an integer scale.  Do nothing for any other ``op``.
     """
     if not isinstance(op, Quantize):
         return

@@ -113,9 +113,9 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit or, if the name of a command is given, what its ``--version`` prints.
+    """Print the version of circlekit or, if a name is given, what the driver of this name has as version.
 
-    ``argv``: the arguments, None for those of the process.  Return the exit code 0.
+    The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the exit code 0.
     """
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")  # begins with "NAME version NUMBER"
