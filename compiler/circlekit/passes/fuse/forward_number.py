@@ -242,8 +242,11 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values
-    elif isinstance(op, Neg | Div):
-        yield values[:1]
+    elif isinstance(op, Neg):
+        yield values
+    elif isinstance(op, Div):
+        # in y / y, a factor of y has no effect
+        yield from [values[:1]] if op.lhs is not op.rhs else []
     elif isinstance(op, Mul | BatchMatMul):
         yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
     elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:
