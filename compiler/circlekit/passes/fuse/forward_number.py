@@ -240,9 +240,7 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     Yield nothing if ``op`` is not linear, or is none of the operators below.
     """
     values = [value for value in op.inputs if value is not None]
-    if isinstance(op, Add | Sub | Concatenation | Pack):
-        yield values
-    elif isinstance(op, Neg):
+    if isinstance(op, Add | Sub | Neg | Concatenation | Pack):
         yield values
     elif isinstance(op, Div):
         # in y / y, a factor of y has no effect

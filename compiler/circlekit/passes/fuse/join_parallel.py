@@ -79,7 +79,7 @@ class JoinFullyConnected(GraphPass):
         for alike in groups.values():
             first, *others = alike
             if not others:
-                shared = "the same attributes, dtypes, rank and quantization"
+                shared = "the same attributes, dtypes, rank, length of rows and quantization"
                 sentence = f"no other layer of %{first.input.name} that can be joined has {shared}"
                 context.refuse(self.name, first, f"%{first.output.name}: {sentence}")
                 continue
@@ -129,6 +129,7 @@ def _kind(op: FullyConnected) -> Hashable:
     return (
         attributes,
         op.weights.dtype,
+        op.weights.static_shape[1:],  # the length of rows
         bias,
         _shared_parameters(op.weights),
         _shared_parameters(op.bias),
