@@ -26,6 +26,7 @@ from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Split, SplitOperator, SplitV
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.support.axes import constant_perm
+from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.equality import frozen
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -222,6 +223,7 @@ class ForwardSplit(GraphPass):
                 return count
             found = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
             sentence = found if isinstance(found, str) else _size_refusal(split, *found)
+            sentence = sentence or same_quantization(split.value, *split.results)
             if not context.accepts(self.name, split, sentence) or isinstance(found, str):
                 return count
             split = _move_past(graph, split, *found)
