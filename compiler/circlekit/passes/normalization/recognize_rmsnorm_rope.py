@@ -144,6 +144,15 @@ class _Rope(Rewrite):
         return None
 
 
+def _table_obstacle(table: Value, entries: int) -> str | None:
+    """Return why ``table`` is not one row of ``entries`` numbers with the rank 4 that ONE needs, or None."""
+    obstacle = _row_obstacle(table, entries)
+    if obstacle is None and table.known_rank != 4:
+        found = f"got {table.known_rank}; ONE's interpreter and runtime read axis 3 of a table"
+        return f"%{table.name}: expected rank 4, {found}"
+    return obstacle
+
+
 def _row_obstacle(table: Value, entries: int) -> str | None:
     """Return why ``table``, of sines or cosines, is not one row of ``entries`` numbers; None if it is."""
     shape = format_shape(table.shape)
@@ -169,7 +178,7 @@ class _HalfNegated(_Rope):
 
     @condition
     def one_row_in_the_tables(self, x: Value, sin: Value, cos: Value) -> str | None:
-        return _row_obstacle(sin, x.static_shape[-1]) or _row_obstacle(cos, x.static_shape[-1])
+        return _table_obstacle(sin, x.static_shape[-1]) or _table_obstacle(cos, x.static_shape[-1])
 
 
 class _SinesNegated(_Rope):
@@ -186,11 +195,12 @@ class _SinesNegated(_Rope):
     @condition
     def one_row_in_the_tables(self, match: Match, x: Value, cos: Value) -> str | None:
         entries = x.static_shape[-1]
-        return _row_obstacle(match.value("sines"), entries) or _row_obstacle(cos, entries)
+        return _row_obstacle(match.value("sines"), entries) or _table_obstacle(cos, entries)
 
     def constants(self, sines: Array) -> dict[str, Any]:
-        half = sines.shape[-1] // 2
-        return {"sin": np.concatenate([-sines[..., :half], sines[..., half:]], -1)}
+        row = sines.reshape(1, 1, 1, -1)
+        half = row.shape[-1] // 2
+        return {"sin": np.concatenate([-row[..., :half], row[..., half:]], -1)}
 
 
 class _HalvesApart(_Rope):
@@ -217,7 +227,7 @@ class _HalvesApart(_Rope):
 
     def constants(self, sin1: Array, sin2: Array, cos1: Array, cos2: Array) -> dict[str, Any]:
         rows = [np.concatenate([a.reshape(-1), b.reshape(-1)]) for a, b in ((sin1, sin2), (cos1, cos2))]
-        return {"sin": rows[0], "cos": rows[1]}
+        return {"sin": rows[0].reshape(1, 1, 1, -1), "cos": rows[1].reshape(1, 1, 1, -1)}
 
 
 def _takes_row_part(op: Op, result: Value, shape: tuple[int, ...], first: int, count: int) -> bool:
@@ -247,8 +257,9 @@ class FuseRope(Rules):
     rotate_half(x) is concat(-hi, lo), where lo and hi are the halves of x along the last axis.  Two other
     forms are recognized: with half of the sines negated instead of hi, and with each half of the result
     computed on its own from constant tables.  x must be static, of rank 4, with an even last dimension.  A
-    rotation of pairs of neighboring elements (mode GPT_J) stays, because ONE's interpreter and runtime have
-    no kernel for that mode.
+    table that stays has rank 4, too, because ONE's interpreter and runtime read axis 3 of it.  A rotation of
+    pairs of neighboring elements (mode GPT_J) stays, because ONE's interpreter and runtime have no kernel for
+    that mode.
     """
 
     name = "fuse_rope"
