@@ -217,3 +217,13 @@ def test_coded_input_of_constant_weights_stays() -> None:
     model = model_of(FullyConnected(Value.constant("w", weights), other), [x], bundle)
     assert FuseBcq().run(model, context) == 0
     assert "expected computed weights of rank 2, and no bias" in (context.refusals or [])[0].sentence
+
+
+@pytest.mark.parametrize("columns", [HIDDEN // 2, 3 * HIDDEN])
+def test_coded_input_of_weights_with_other_rows_stays(columns: int) -> None:
+    weights, bundle = weights_and_bundle()
+    x = Value("x", f32, (5, columns))
+    context = Context(refusals=[])
+    model = model_of(FullyConnected(Value.constant("w", weights), x), [x], bundle)
+    assert FuseBcq().run(model, context) == 0
+    assert "expected rows as long as those of %w" in (context.refusals or [])[0].sentence

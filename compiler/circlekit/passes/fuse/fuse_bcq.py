@@ -183,6 +183,8 @@ def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> 
         if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
             reason = "because BCQ_FULLY_CONNECTED adds a bias to rows, not to columns"
             return f"{name}: expected computed weights of rank 2, and no bias, {reason}"
+        if op.weights.known_shape[1] != constant.static_shape[1]:
+            return f"%{op.weights.name}: expected rows as long as those of %{constant.name}"
         return None
     shape = op.output.shape
     if op.input.rank is None or shape is None or shape.count(None) > 1:
