@@ -120,6 +120,18 @@ def test_constants_that_state_shapes_follow() -> None:
     assert outputs_after(images, [2, 6, 6, 1]) == (2, 12, 18, 1)
 
 
+def test_only_the_operand_that_states_a_shape_changes_where_operands_are_one_constant() -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[2,4]) -> %y {
+          %both = const i32[2] [1, 2]
+          %y = Slice(%x, %both, %both)
+        }
+    """)
+    resized = circlekit.resize(model, [[2, 6]])
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.testing.assert_array_equal(run(resized, [x])[0], x[1:, 2:])
+
+
 def test_shapes_computed_in_the_model_are_computed_again() -> None:
     text = """
         graph main(%x: f32[1,2,3]) -> %y {
