@@ -162,6 +162,30 @@ def test_a_variable_of_other_operators_is_refused() -> None:
         circlekit.select(model, [1])
 
 
+@pytest.mark.parametrize(
+    "assign",
+    [
+        "AssignVariable(%v, %x)",
+        "%c = Call(%x) {subgraph: @inner}",
+    ],
+)
+def test_state_that_other_operators_may_change_is_refused(assign: str) -> None:
+    """Without the other operator, the variable would have another value, or none."""
+    model = circlekit.parse(f"""
+        graph main(%x: f32[1]) -> %y {{
+          %v = VarHandle() {{shared_name: "v"}} : resource[]
+          {assign}
+          %y = ReadVariable(%v) : f32[1]
+        }}
+        graph inner(%x: f32[1]) -> %x {{
+          %w = VarHandle() {{shared_name: "v"}} : resource[]
+          AssignVariable(%w, %x)
+        }}""")
+    with pytest.raises(UnsupportedError, match="%v refers to state"):
+        circlekit.extract(model, outputs="y")
+    assert len(circlekit.select(model, range(3)).main) == 3
+
+
 @pytest.mark.parametrize("is_input", [False, True])
 def test_a_variable_is_an_input_only_if_it_is_one_of_the_graph(is_input: bool) -> None:
     state = "%state: f32[1,4] variable"
