@@ -209,6 +209,26 @@ def test_called_graphs_are_resized() -> None:
     assert [v.shape for g in resized.graphs for v in g.outputs] == [(7,)] * 3
 
 
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ("(%a: f32[], %b: f32[]) -> %r { %r = Add(%a, %b) }", ()),  # one element, twice
+        ("(%a: f32[2,3]) -> %r { %r = Neg(%a) }", (4, 3)),
+    ],
+)
+def test_graphs_of_unknown_operators_are_resized_if_they_take_the_operands(
+    graph: str, expected: tuple[int, ...]
+) -> None:
+    model = circlekit.parse(f"""
+        graph main(%x: f32[2,3]) -> %y {{
+          %y = Opaque(%x) {{code: "STABLEHLO_REDUCE", options: {{body_subgraph_index: @called}}}} : f32[2]
+        }}
+        graph called{graph}
+    """)
+    called = circlekit.resize(model, [[4, 3]]).graphs[1]
+    assert called.inputs[0].shape == called.outputs[0].shape == expected
+
+
 def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:
     model = circlekit.parse("""
         graph main(%c: bool[], %x: f32[2], %z: f32[2]) -> %y, %w {
