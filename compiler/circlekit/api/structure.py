@@ -113,7 +113,7 @@ def merge(
     Raise ModelError if there are no models, if two models compute outputs of the same name, if ``connect``
     joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise
     ShapeError if an input has another type than the output that it reads, or if inputs that are shared have
-    different types.
+    different types.  Raise UnsupportedError if two models name the same state, such as a variable.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
