@@ -118,6 +118,11 @@ def test_metadata_is_text_if_it_can_be() -> None:
             NEG,
             "NEG with the options AddO",
         ),
+        (
+            {"tensors": [{"name": "v", "variant_tensors": [{"shape": np.array([-1])}]}]},
+            {},
+            "cannot express a number of the model: .*-1",
+        ),
     ],
 )
 def test_models_that_recipes_cannot_express_are_refused(
@@ -125,6 +130,23 @@ def test_models_that_recipes_cannot_express_are_refused(
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):
         write(graph, **model)
+
+
+@pytest.mark.parametrize(
+    ("shape", "signature", "expected"),
+    [
+        ([-1, 4], None, "shape { dim: [1, 4] } shape_signature { dim: [-1, 4] }"),
+        ([-1, 4], [2, -1], "shape { dim: [1, 4] } shape_signature { dim: [-1, -1] }"),
+        ([-1, 4], [2], "shape { dim: [1, 4] } shape_signature { dim: [-1, 4] }"),
+    ],
+)
+def test_unknown_dimensions_of_the_shape_are_written_in_its_signature(
+    shape: list[int], signature: list[int] | None, expected: str
+) -> None:
+    tensor = {"name": "x", "shape": np.array(shape)}
+    if signature is not None:
+        tensor["shape_signature"] = np.array(signature)
+    assert expected in write({"tensors": [tensor]})
 
 
 def test_sparse_dimensions() -> None:

@@ -120,6 +120,18 @@ def test_constants_that_state_shapes_follow() -> None:
     assert outputs_after(images, [2, 6, 6, 1]) == (2, 12, 18, 1)
 
 
+def test_only_the_operand_that_states_a_shape_changes_where_operands_are_one_constant() -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[2,4]) -> %y {
+          %both = const i32[2] [1, 2]
+          %y = Slice(%x, %both, %both)
+        }
+    """)
+    resized = circlekit.resize(model, [[2, 6]])
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.testing.assert_array_equal(run(resized, [x])[0], x[1:, 2:])
+
+
 def test_shapes_computed_in_the_model_are_computed_again() -> None:
     text = """
         graph main(%x: f32[1,2,3]) -> %y {
@@ -195,6 +207,26 @@ def test_called_graphs_are_resized() -> None:
         graph b(%x: f32[2]) -> %y { %y = Exp(%x) : f32[2] }"""
     resized = circlekit.resize(circlekit.parse(text), {"x": [7]})
     assert [v.shape for g in resized.graphs for v in g.outputs] == [(7,)] * 3
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ("(%a: f32[], %b: f32[]) -> %r { %r = Add(%a, %b) }", ()),  # one element, twice
+        ("(%a: f32[2,3]) -> %r { %r = Neg(%a) }", (4, 3)),
+    ],
+)
+def test_graphs_of_unknown_operators_are_resized_if_they_take_the_operands(
+    graph: str, expected: tuple[int, ...]
+) -> None:
+    model = circlekit.parse(f"""
+        graph main(%x: f32[2,3]) -> %y {{
+          %y = Opaque(%x) {{code: "STABLEHLO_REDUCE", options: {{body_subgraph_index: @called}}}} : f32[2]
+        }}
+        graph called{graph}
+    """)
+    called = circlekit.resize(model, [[4, 3]]).graphs[1]
+    assert called.inputs[0].shape == called.outputs[0].shape == expected
 
 
 def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:

@@ -16,13 +16,14 @@ from circlekit.cli.structure.operators import circle_input_names, circle_operato
 from circlekit.cli.structure.submodel import circle_opselector, extract_command, merge_command
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
-from circlekit.interp.interpreter import run
+from circlekit.interp.interpreter import KERNELS_METADATA, run, select_kernels
 from circlekit.io.write.flatbuffer_encoder import encode
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.tensor import same_array
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.structure.part_table import PartTable
 from circlekit.structure.selection import parse_ids
 from tests.recipes.one_recipes import one_recipe
@@ -162,6 +163,30 @@ def test_a_variable_of_other_operators_is_refused() -> None:
         circlekit.select(model, [1])
 
 
+@pytest.mark.parametrize(
+    "assign",
+    [
+        "AssignVariable(%v, %x)",
+        "%c = Call(%x) {subgraph: @inner}",
+    ],
+)
+def test_state_that_other_operators_may_change_is_refused(assign: str) -> None:
+    """Without the other operator, the variable would have another value, or none."""
+    model = circlekit.parse(f"""
+        graph main(%x: f32[1]) -> %y {{
+          %v = VarHandle() {{shared_name: "v"}} : resource[]
+          {assign}
+          %y = ReadVariable(%v) : f32[1]
+        }}
+        graph inner(%x: f32[1]) -> %x {{
+          %w = VarHandle() {{shared_name: "v"}} : resource[]
+          AssignVariable(%w, %x)
+        }}""")
+    with pytest.raises(UnsupportedError, match="%v refers to state"):
+        circlekit.extract(model, outputs="y")
+    assert len(circlekit.select(model, range(3)).main) == 3
+
+
 @pytest.mark.parametrize("is_input", [False, True])
 def test_a_variable_is_an_input_only_if_it_is_one_of_the_graph(is_input: bool) -> None:
     state = "%state: f32[1,4] variable"
@@ -210,6 +235,29 @@ def test_parts_are_merged_again() -> None:
 
 HEAD = "graph head(%in: f32[2]) -> %out {\n %t = Neg(%in) : f32[2]\n %out = Relu(%t) : f32[2]\n}"
 TAIL = "graph tail(%x: f32[2]) -> %z {\n %t = Exp(%x) : f32[2]\n %z = Abs(%t) : f32[2]\n}"
+
+
+def test_models_that_name_the_same_state_are_not_merged() -> None:
+    texts = [
+        f"""graph main(%{x}: f32[1]) -> %{y} {{
+          %v = VarHandle() {{shared_name: "{name}"}} : resource[]
+          AssignVariable(%v, %{x})
+          %{y} = ReadVariable(%v) : f32[1]
+        }}"""
+        for x, y, name in (("x", "y", "v"), ("y", "z", "w"), ("z", "o", "v"))
+    ]
+    models = [circlekit.parse(text) for text in texts]
+    assert len(circlekit.merge(models[:2]).main) == 6
+    with pytest.raises(UnsupportedError, match="several models have <VarHandle %v"):
+        circlekit.merge(models)
+
+
+def test_a_merged_model_runs_with_the_kernels_of_its_models() -> None:
+    models = [circlekit.parse("graph main(%x: f32[1]) -> %a { %a = Neg(%x) }")]
+    models += [circlekit.parse("graph main(%a: f32[1]) -> %y { %y = Neg(%a) }")]
+    for model in models:
+        model.metadata.append((KERNELS_METADATA, b"optimized"))
+    assert select_kernels(circlekit.merge(models)) is Kernels.OPTIMIZED
 
 
 def test_models_with_other_names_are_connected() -> None:

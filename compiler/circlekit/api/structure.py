@@ -62,7 +62,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
     that other operators read, or that are outputs of ``model``; if there are none, the results that no
     operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen.  Raise UnsupportedError if the
-    chosen operators share a variable with others, or if an input or output would be a handle of a resource.
+    chosen operators share a variable with others, if both use resources, or if an input or output would be a
+    handle of a resource.
     """
     check_model(model)
     return selection.select(model, ids, names)
@@ -75,8 +76,8 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     inputs of the graph, these become inputs after the named ones.
     ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.
     Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs from
-    the other inputs.  Raise UnsupportedError if the operators share a variable with others, or if an input or
-    output would be a handle of a resource.
+    the other inputs.  Raise UnsupportedError if the operators share a variable with others, if both use
+    resources, or if an input or output would be a handle of a resource.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)
@@ -112,7 +113,7 @@ def merge(
     Raise ModelError if there are no models, if two models compute outputs of the same name, if ``connect``
     joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise
     ShapeError if an input has another type than the output that it reads, or if inputs that are shared have
-    different types.
+    different types.  Raise UnsupportedError if two models name the same state, such as a variable.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")

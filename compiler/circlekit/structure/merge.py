@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
-from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
+from circlekit.errors import ModelError, ShapeError, UnsupportedError, did_you_mean, names_in
+from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model, postorder
+from circlekit.ir.op import Op
 from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
+from circlekit.structure.submodel import HANDLES
 
 
 def merge(
@@ -27,7 +30,8 @@ def merge(
     model reads.  A model that passes a value on, as an output of the same name, does not count as reading it.
     The operators of a model come after those of the models from which it reads.  Values that are neither
     inputs nor outputs are renamed if two models use the same name.  Signatures and metadata are dropped.
-    The result has the format of the first of ``models``.
+    The result has the format of the first of ``models``.  If all models run with the same kernel set, so does
+    the result.
 
     Raise ModelError if
 
@@ -40,10 +44,13 @@ def merge(
 
     Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
     from an input of the same name in another model.  An unknown dimension fits any dimension.
+    Raise UnsupportedError if two models name the same state, such as the variable ``shared_name`` of a
+    VAR_HANDLE: the result would have it only once.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
     links = _links(connect)
+    _check_state(models)
     results = names_in("an output", outputs)
     interface = [v.name for model in models for v in (*model.main.inputs, *model.main.outputs)]
     merger = _Merger(models[0].main.name, links, interface)
@@ -55,7 +62,29 @@ def merge(
         raise ModelError(
             f"no model has an input {unused[0]!r} that could read the output {output!r} of another model"
         )
-    return merger.finish(models[0], results)
+    merged = merger.finish(models[0], results)
+    kernels = {select_kernels(model) for model in models}
+    if len(kernels) == 1 and select_kernels(merged) not in kernels:
+        merged.metadata.append((KERNELS_METADATA, kernels.pop().value.encode()))
+    return merged
+
+
+def _check_state(models: Sequence[Model]) -> None:
+    """Raise UnsupportedError if two of ``models`` make the handle of the same variable or table."""
+    known: set[tuple[str, ...]] = set()
+    for model in models:
+        handles: dict[tuple[str, ...], Op] = {}
+        for op in (op for graph in model.graphs for op in graph):
+            if not op.inputs and any(v.dtype in HANDLES for v in op.results):
+                names = (str(item or "") for item in op.attribute_items().values())  # absent: as if empty
+                key = (op.code, *names)
+                handles[key] = op
+        for key in known & handles.keys():
+            raise UnsupportedError(
+                f"several models have {handles[key]!r}: in one model, it would be the same state;"
+                " give it another name in one of them"
+            )
+        known |= handles.keys()
 
 
 def _links(connect: object) -> dict[str, str]:

@@ -20,7 +20,7 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
 from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Shape, Value, format_shape
 
@@ -203,20 +203,27 @@ class _Resizer:
     def _infer(self, op: Op) -> None:
         """Infer the shapes of the results of ``op`` if an operand has a new shape or known elements.
 
-        Graphs that ``op`` calls are visited first.  If an output of such a graph changes, the shapes of the
-        results are inferred, too.
+        Graphs that ``op`` calls with its operands are visited first.  If an output of such a graph changes,
+        the shapes of the results are inferred, too.
         """
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None]
             count = len(called.inputs)
             arguments = operands[-count:] if count else []  # the last ones: IF has a condition before them
+            if isinstance(op, OpaqueOp) and not self._had_equal_shapes(called.inputs, arguments):
+                continue  # it calls the graph with other values, as a reduction does with single elements
             self.graph(called, [v.shape for v in arguments])
             has_changed |= any(v in self.old for v in called.outputs)
         if has_changed:
             self._follow(op)
             self._set_results(op)
         self._compute(op)
+
+    def _had_equal_shapes(self, inputs: Sequence[Value], arguments: Sequence[Value]) -> bool:
+        """Return whether the former shapes of ``inputs`` are those of ``arguments``."""
+        first, second = ([self.old.get(v, v.shape) for v in values] for values in (inputs, arguments))
+        return first == second
 
     def _follow(self, op: Op) -> None:
         """Change the constants and attributes of ``op`` that state shapes to fit the new shapes."""
@@ -234,7 +241,8 @@ class _Resizer:
             if not np.array_equal(data, value.array()):
                 assert op.graph is not None  # it is in the graph that is resized
                 fresh = Value.constant(op.graph.unique_name(value.name), data, value.quantization)
-                op.set_input(op.inputs.index(value), fresh)
+                # by name: a constant may be several operands of ``op``
+                op.set_input([operand.name for operand in op.operands].index(name), fresh)
 
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.

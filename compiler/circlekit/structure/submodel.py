@@ -71,8 +71,8 @@ def submodel(
     ``kernels``: the kernel set with which ``model`` runs; None: it is ``select_kernels(model)``.
 
     Raise UnsupportedError if an input or output would be a handle (HANDLES).  Also raise it if ``ops`` and
-    another operator of the main graph use the same variable.  An operator also uses the variables of graphs
-    that it calls.
+    another operator of the main graph use the same variable, or if both produce or read handles, which may
+    refer to the same state.  An operator also uses the variables and handles of graphs that it calls.
     """
     inputs = operands_from_outside(ops) if inputs is None else inputs
     outputs = results_for_outside(ops) if outputs is None else outputs
@@ -83,6 +83,7 @@ def submodel(
                 " keep its producer and its users together"
             )
     _check_variables(model.main, ops)
+    _check_handles(model.main, ops)
     copied = copy_submodel(model, ops, inputs, outputs)
     kernels = kernels or select_kernels(model)
     if select_kernels(copied) is not kernels:  # the submodel must round as the whole model does
@@ -108,6 +109,27 @@ def _variables(ops: Sequence[Op]) -> set[Value]:
     """Return the variables that ``ops`` and the operators of the graphs that they call use."""
     every = (*ops, *(op for graph in called_graphs(ops) for op in graph))
     return {v for op in every for v in op.inputs if v is not None and v.is_variable}
+
+
+def _check_handles(graph: Graph, ops: Sequence[Op]) -> None:
+    """Raise UnsupportedError if both ``ops`` and other operators of ``graph`` produce or read handles."""
+    handle = _handle(ops)
+    if handle is None:
+        return
+    own = set(ops)
+    for other in graph:
+        if other not in own and _handle([other]) is not None:
+            raise UnsupportedError(
+                f"%{handle.name} refers to state that {other!r} may use, too; "
+                "keep all operators that use resources together"
+            )
+
+
+def _handle(ops: Sequence[Op]) -> Value | None:
+    """Return a handle that ``ops`` or the operators of the graphs that they call produce or read, or None."""
+    every = (*ops, *(op for graph in called_graphs(ops) for op in graph))
+    values = (v for op in every for v in (*op.inputs, *op.results) if v is not None)
+    return next((v for v in values if v.dtype in HANDLES), None)
 
 
 def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:

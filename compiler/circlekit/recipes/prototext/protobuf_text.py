@@ -213,10 +213,14 @@ def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
 def format_recipe(tree: Tree, fmt: str) -> str:
     """Return the text of ``tree``, a message ModelRecipe, without fields that have the recipes' defaults.
 
-    Raise UnsupportedError if an enum has a number for which the schema has no name.
+    Raise UnsupportedError if an enum has a number for which the schema has no name, or if a number is out of
+    the range of its field in recipes, which may be unsigned.
     """
     message = _recipe_class(fmt)()
-    _fill(message, tree, fmt)
+    try:
+        _fill(message, tree, fmt)
+    except ValueError as error:
+        raise UnsupportedError(f"a recipe cannot express a number of the model: {error}") from None
     text: str = text_format.MessageToString(message, as_utf8=True, use_short_repeated_primitives=True)
     return text
 

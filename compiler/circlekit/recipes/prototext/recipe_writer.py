@@ -158,11 +158,10 @@ class _RecipeWriter:
             "name": name,
             "named": tree.get("name", "") if tree.get("name", "") != name else None,
             "type": tree.get("type", "FLOAT32"),
-            "shape": tree.get("shape"),
+            **_shape(tree),
             "filler": None if data is None else self.filler(tree, data),
             "sparsity": self.sparsity(tree["sparsity"]) if "sparsity" in tree else None,
             "is_variable": tree.get("is_variable", False),
-            "shape_signature": tree.get("shape_signature"),
             "has_rank": tree.get("has_rank"),
             "compression_type": tree.get("compression_type"),
             "variant_tensors": [{"type": "FLOAT32", **item} for item in tree.get("variant_tensors", ())],
@@ -233,6 +232,20 @@ class _RecipeWriter:
 def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:
     """Return the names of the operands in ``field`` of ``tree``; "" for an absent operand."""
     return [names[i] if i >= 0 else "" for i in tree.get(field, ())]
+
+
+def _shape(tree: Tree) -> Tree:
+    """Return the fields ``shape`` and ``shape_signature`` of a message Operand for the tensor ``tree``.
+
+    In a recipe ``shape`` has no -1; instead, it has 1 there, and ``shape_signature`` has -1.
+    """
+    shape, signature = tree.get("shape"), tree.get("shape_signature")
+    if shape is not None and np.any(shape < 0):
+        if signature is None or len(signature) != len(shape):  # readers ignore a signature of another rank
+            signature = shape
+        signature = np.where(shape < 0, -1, signature)
+        shape = np.where(shape < 0, 1, shape)
+    return {"shape": shape, "shape_signature": signature}
 
 
 def _dimensions(tree: Tree) -> list[Tree]:
