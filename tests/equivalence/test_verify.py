@@ -56,6 +56,19 @@ def test_a_rounding_difference_is_none_and_a_real_one_is_named() -> None:
     assert f"output %y on {found.worst.inputs} inputs: [" in str(found)
 
 
+@pytest.mark.parametrize("name", ["a", "q", "z"])
+@pytest.mark.parametrize(("old", "new"), [("Neg", "Exp"), ("Abs", "Exp")])
+def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str) -> None:
+    text = f"""
+    graph main(%{name}: bool[], %x: f32[64]) -> %y {{
+      %y = If(%{name}, %x) {{then_graph: @then, else_graph: @else}}  : f32[64]
+    }}
+    graph then(%x: f32[64]) -> %y {{ %y = Neg(%x) }}
+    graph else(%x: f32[64]) -> %y {{ %y = Abs(%x) }}
+    """
+    assert not compare(parse_model(text), parse_model(text.replace(old, new))).equal
+
+
 def test_a_difference_at_the_bend_of_an_activation_is_found() -> None:
     assert not compare(net(), net(("Relu(", "Relu6("))).equal
 

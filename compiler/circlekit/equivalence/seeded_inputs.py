@@ -106,6 +106,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
             return _shuffled(edges, which, shape, seed)
         return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
     if dtype_kind == "b":
+        if which.kind == "boundary":  # a scalar is True in at least one set, as it is False in the zero set
+            return _shuffled(np.array([True, False]), which, shape, seed)
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
     array = _floats(which, shape, seed)
     if dtype_kind == "c":
