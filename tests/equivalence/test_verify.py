@@ -69,6 +69,59 @@ def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str)
     assert not compare(parse_model(text), parse_model(text.replace(old, new))).equal
 
 
+COUNTER = """
+graph main(%x: f32[4]) -> %y {
+  CallOnce() {init: @init}
+  %h = VarHandle() {shared_name: "v"}  : resource
+  %r = ReadVariable(%h)                : f32[4]
+  %y = Add(%r, %x)
+  AssignVariable(%h, %y)
+}
+graph init() {
+  %h = VarHandle() {shared_name: "v"}  : resource
+  AssignVariable(%h, [1.0, 2.0, 3.0, 4.0])
+}
+"""
+
+RNN = """
+graph main(%x: f32[1,4]) -> %y {
+  %state: f32[1,3] variable
+  %w = const f32[3,4] gaussian(0, 1)
+  %r = const f32[3,3] gaussian(0, 1)
+  %y = Rnn(%x, %w, %r, [0.0, 0.0, 0.0], %state) {act: TANH}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (COUNTER, "  AssignVariable(%h, %y)\n", ""),
+        (COUNTER, "AssignVariable(%h, %y)", "AssignVariable(%h, %x)"),
+        (RNN, "f32[3,3] gaussian(0, 1)", "f32[3,3] zeros"),
+    ],
+)
+def test_a_difference_in_the_state_is_found_in_the_second_run(text: str, old: str, new: str) -> None:
+    model = parse_model(text)
+    assert compare(model, model).equal
+    found = compare(model, parse_model(text.replace(old, new)))
+    assert {o.inputs for o in found.outputs if not o.equal} == {"second_run"}
+
+
+def test_exchanged_unknown_dimensions_are_found() -> None:
+    text = """
+    graph main(%x: f32[?,?]) -> %y {
+      %s = Shape(%x) {out_type: i32}
+      %y = Reshape(%x, %s)  : f32[?,?]
+    }
+    """
+    model = parse_model(text)
+    assert compare(model, model).equal
+    wrong = text.replace("%y = Reshape(%x, %s)", "%r = ReverseV2(%s, [0])\n%y = Reshape(%x, %r)")
+    found = compare(model, parse_model(wrong))
+    assert {o.inputs for o in found.outputs if not o.equal} == {"unequal_sizes"}
+
+
 def test_a_difference_at_the_bend_of_an_activation_is_found() -> None:
     assert not compare(net(), net(("Relu(", "Relu6("))).equal
 

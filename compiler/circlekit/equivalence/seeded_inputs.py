@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -67,25 +68,28 @@ class InputSet(NamedTuple):
 def input_sets(graph: Graph) -> list[InputSet]:
     """Return the input sets for ``graph``: normal, one or more boundary sets (SMALL_MODEL_ELEMENTS), zero."""
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
-    count = 1
+    total = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        count = -(-len(EDGES) // min(sizes))  # rounded up
-    boundary = [InputSet("boundary", number, count) for number in range(count)]
+        total = -(-len(EDGES) // min(sizes))  # rounded up
+    boundary = [InputSet("boundary", number, total) for number in range(total)]
     return [InputSet("normal"), *boundary, InputSet("zero")]
 
 
-def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
+def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
     """Return one array for each input of ``graph``.
 
-    ``which``: the input set.  ``unknown``: the size that stands for unknown dimensions.
+    ``which``: the input set.  ``unknown``: the size that stands for the first unknown dimension of an input;
+    each further one is larger by ``step``.
     Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
     for an input that exceeds the memory limit.
     """
     bounds = index_bounds(graph)
-    return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
+    return [make_input(value, which, unknown, bounds.get(id(value)), step) for value in graph.inputs]
 
 
-def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
+def make_input(
+    value: Value, which: InputSet, unknown: int = 1, bound: int | None = None, step: int = 0
+) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
     ``bound``: the size that the integers index; ``_range`` makes a range of it.  For integers, boundary and
@@ -93,7 +97,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
-    shape = tuple(unknown if dim is None else dim for dim in value.shape)
+    sizes = count(unknown, step)
+    shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
     dtype_kind = value.dtype.numpy.kind
