@@ -71,6 +71,12 @@ def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str)
     assert not compare(parse_model(text), parse_model(text.replace(old, new))).equal
 
 
+@pytest.mark.parametrize("wrong", ["LogicalOr(%a, %b)", "LogicalAnd(%a, %a)", "LogicalAnd(%b, %b)"])
+def test_bool_scalars_meet_in_all_combinations(wrong: str) -> None:
+    text = "graph main(%a: bool[], %b: bool[]) -> %y { %y = LogicalAnd(%a, %b) }"
+    assert not compare(parse_model(text), parse_model(text.replace("LogicalAnd(%a, %b)", wrong))).equal
+
+
 COUNTER = """
 graph main(%x: f32[4]) -> %y {
   CallOnce() {init: @init}

@@ -3,7 +3,7 @@
 
 The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
 They are the same on every machine.  Other inputs matter only for boundary sets: the elements depend on the
-number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
+number of these sets, which the sizes of all float and bool inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
 name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
@@ -40,10 +40,10 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""If all float inputs together have at most this many elements, each of them gets all numbers of EDGES.
+"""If all float and bool inputs together have at most this many elements, each float input gets all EDGES.
 
-There are then as many boundary sets as the smallest float input needs to get them all.  For larger float
-inputs, and without float inputs, there is one boundary set.
+There are then as many boundary sets as the smallest of these inputs needs to get as many elements.  So bool
+scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
 """
 
 
@@ -67,7 +67,11 @@ class InputSet(NamedTuple):
 
 def input_sets(graph: Graph) -> list[InputSet]:
     """Return the input sets for ``graph``: normal, one or more boundary sets (SMALL_MODEL_ELEMENTS), zero."""
-    sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
+    sizes = [
+        prod(dim or 1 for dim in v.shape or ())
+        for v in graph.inputs
+        if v.dtype.is_float or v.dtype is DType.BOOL
+    ]
     total = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
         total = -(-len(EDGES) // min(sizes))  # rounded up
