@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
+from circlekit.recipes.load import load_recipe
 
 NET = """
 graph main(%x: f32[2,3], %k: f32[3]) -> %y, %z {
@@ -54,6 +56,85 @@ def test_a_rounding_difference_is_none_and_a_real_one_is_named() -> None:
     assert found.worst.worst is not None
     assert found.worst.worst.index[1] == 1
     assert f"output %y on {found.worst.inputs} inputs: [" in str(found)
+
+
+@pytest.mark.parametrize("name", ["a", "q", "z"])
+@pytest.mark.parametrize(("old", "new"), [("Neg", "Exp"), ("Abs", "Exp")])
+def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str) -> None:
+    text = f"""
+    graph main(%{name}: bool[], %x: f32[64]) -> %y {{
+      %y = If(%{name}, %x) {{then_graph: @then, else_graph: @else}}  : f32[64]
+    }}
+    graph then(%x: f32[64]) -> %y {{ %y = Neg(%x) }}
+    graph else(%x: f32[64]) -> %y {{ %y = Abs(%x) }}
+    """
+    assert not compare(parse_model(text), parse_model(text.replace(old, new))).equal
+
+
+@pytest.mark.parametrize("wrong", ["LogicalOr(%a, %b)", "LogicalAnd(%a, %a)", "LogicalAnd(%b, %b)"])
+def test_bool_scalars_meet_in_all_combinations(wrong: str) -> None:
+    text = "graph main(%a: bool[], %b: bool[]) -> %y { %y = LogicalAnd(%a, %b) }"
+    assert not compare(parse_model(text), parse_model(text.replace("LogicalAnd(%a, %b)", wrong))).equal
+
+
+COUNTER = """
+graph main(%x: f32[4]) -> %y {
+  CallOnce() {init: @init}
+  %h = VarHandle() {shared_name: "v"}  : resource
+  %r = ReadVariable(%h)                : f32[4]
+  %y = Add(%r, %x)
+  AssignVariable(%h, %y)
+}
+graph init() {
+  %h = VarHandle() {shared_name: "v"}  : resource
+  AssignVariable(%h, [1.0, 2.0, 3.0, 4.0])
+}
+"""
+
+RNN = """
+graph main(%x: f32[1,4]) -> %y {
+  %state: f32[1,3] variable
+  %w = const f32[3,4] gaussian(0, 1)
+  %r = const f32[3,3] gaussian(0, 1)
+  %y = Rnn(%x, %w, %r, [0.0, 0.0, 0.0], %state) {act: TANH}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (COUNTER, "  AssignVariable(%h, %y)\n", ""),
+        (COUNTER, "AssignVariable(%h, %y)", "AssignVariable(%h, %x)"),
+        (RNN, "f32[3,3] gaussian(0, 1)", "f32[3,3] zeros"),
+    ],
+)
+def test_a_difference_in_the_state_is_found_in_the_second_run(text: str, old: str, new: str) -> None:
+    model = parse_model(text)
+    assert compare(model, model).equal
+    found = compare(model, parse_model(text.replace(old, new)))
+    assert {o.inputs for o in found.outputs if not o.equal} == {"second_run"}
+
+
+def test_a_pass_that_drops_state_is_compared_in_the_first_run_only() -> None:
+    path = Path(__file__).parents[2] / "recipes" / "passes" / "unroll_unidirseqlstm.ck"
+    report = circlekit.optimize(load_recipe(path), ["unroll_unidirseqlstm"], verify=True)
+    note = "unroll_unidirseqlstm is meant to drop state: second runs are not compared after it"
+    assert note in report.notes
+
+
+def test_exchanged_unknown_dimensions_are_found() -> None:
+    text = """
+    graph main(%x: f32[?,?]) -> %y {
+      %s = Shape(%x) {out_type: i32}
+      %y = Reshape(%x, %s)  : f32[?,?]
+    }
+    """
+    model = parse_model(text)
+    assert compare(model, model).equal
+    wrong = text.replace("%y = Reshape(%x, %s)", "%r = ReverseV2(%s, [0])\n%y = Reshape(%x, %r)")
+    found = compare(model, parse_model(wrong))
+    assert {o.inputs for o in found.outputs if not o.equal} == {"unequal_sizes"}
 
 
 def test_a_difference_at_the_bend_of_an_activation_is_found() -> None:

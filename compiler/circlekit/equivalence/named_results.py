@@ -13,7 +13,7 @@ import numpy as np
 
 from circlekit.equivalence.seeded_inputs import with_seeds
 from circlekit.interp.evaluate import Inputs, model_inputs
-from circlekit.interp.interpreter import expect_runs, run
+from circlekit.interp.interpreter import Interpreter, expect_runs, run
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
@@ -51,16 +51,25 @@ class PairedRuns(Protocol):
 
 
 def run_with_pair(
-    label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None
+    label: str,
+    model: Model,
+    inputs: Inputs,
+    kernels: Kernels,
+    pair: PairedRuns | None = None,
+    times: int = 1,
 ) -> list[Array]:
     """Return the outputs of ``model`` on ``inputs``.
 
     ``label``: the label of the inputs.  ``kernels``: LiteRT's reference or optimized kernels, whose integer
     results the run reproduces.  If ``pair.wants`` this label, the model of ``pair`` then runs, too.
+    ``times``: without ``pair``, how often the model runs, keeping its state; the last outputs are returned.
     """
     with np.errstate(all="ignore"):  # boundary inputs may overflow
         if pair is None or not pair.wants(label):
-            return run(with_seeds(model), inputs, kernels=kernels)
+            interpreter = Interpreter(with_seeds(model), kernels)
+            for _ in range(times - 1):
+                interpreter.run(inputs)
+            return interpreter.run(inputs)
         with counted_memory():  # all results that are kept count together against the memory limit
             outputs, results = run_keeping(model, inputs, kernels, pair.names)
             pair.add(label, inputs, outputs, results, kernels)

@@ -10,9 +10,10 @@ with each float constant moved by one unit in the last place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circlekit.equivalence.named_results import PairedRuns, run_with_pair
+from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
     MAX_ROUNDING_ERROR,
     cancellation_limit,
@@ -28,10 +29,17 @@ from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.random_ops import Random
 from circlekit.ops.numerics.output_stage import Kernels
 
 SIZE_ONE = "size_1"
 """The label of the additional run on normal inputs, in which unknown dimensions are 1."""
+
+UNEQUAL_SIZES = "unequal_sizes"
+"""The label of the run on normal inputs in which the unknown dimensions of each input are 2, 3, 4..."""
+
+SECOND_RUN = "second_run"
+"""The label of the second run on the same normal inputs, with the state that the first run left."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -44,12 +52,14 @@ class Run:
     ``label``: the name of the input set or record.  ``kernels``: which integer results the run reproduces,
     those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
     those of this run must use the same kernels.
+    ``times``: how often the model runs, keeping its state; ``outputs`` are those of the last time.
     """
 
     label: str
     inputs: Inputs
     outputs: list[Array]
     kernels: Kernels = Kernels.REFERENCE
+    times: int = 1
 
     @staticmethod
     def of(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None) -> Run:
@@ -58,7 +68,7 @@ class Run:
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
-        return run_with_pair(self.label, model, self.inputs, self.kernels)
+        return run_with_pair(self.label, model, self.inputs, self.kernels, times=self.times)
 
 
 def reference_runs(
@@ -71,6 +81,8 @@ def reference_runs(
 
     Seeded inputs are normal, boundary and zero sets.  Their unknown dimensions are 2, or 1 if the run with 2
     fails.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1 (SIZE_ONE).
+    A model with several unknown dimensions in one input also runs with UNEQUAL_SIZES, and a model that keeps
+    state has a SECOND_RUN.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
@@ -97,6 +109,15 @@ def reference_runs(
     except CirclekitError as error:
         sizes = "unknown dimensions of 1, which the model does not take"
         notes.append(f"not compared with {sizes}: {error.message}")
+    try:
+        runs += _run_of_unequal_sizes(model, kernels, pair)
+    except CirclekitError as error:
+        sizes = "unequal unknown dimensions, which the model does not take"
+        notes.append(f"not compared with {sizes}: {error.message}")
+    try:
+        runs += _second_run(model, runs[0])
+    except CirclekitError as error:
+        notes.append(f"not compared in a second run, which fails: {error.message}")
     return runs, notes
 
 
@@ -132,6 +153,31 @@ def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRu
         return []
     expect_runs(model, 1)
     return [Run.of(SIZE_ONE, model, inputs, kernels, pair)]
+
+
+def _run_of_unequal_sizes(model: Model, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
+    """Return a list of one run with UNEQUAL_SIZES; [] if no input has two unknown dimensions.
+
+    Equal sizes hide a rewrite that exchanges two dimensions by mistake.
+    """
+    if all((value.shape or ()).count(None) < 2 for value in model.main.inputs):
+        return []
+    inputs = make_inputs(model.main, InputSet("normal"), unknown=2, step=1)
+    expect_runs(model, 1)
+    return [Run.of(UNEQUAL_SIZES, model, inputs, kernels, pair)]
+
+
+def _second_run(model: Model, normal: Run) -> list[Run]:
+    """Return a list of one run, the SECOND_RUN on the inputs of ``normal``; [] if the model keeps no state.
+
+    The first run does not show what a model writes to its variables after the last read.
+    """
+    ops = (op for graph in reachable_graphs(model.main) for op in graph)
+    if not any(op.stateful and not isinstance(op, Random) for op in ops):
+        return []
+    expect_runs(model, 2)
+    second = replace(normal, label=SECOND_RUN, times=2)
+    return [replace(second, outputs=second.again(model))]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:

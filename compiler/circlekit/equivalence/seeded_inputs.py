@@ -3,7 +3,7 @@
 
 The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
 They are the same on every machine.  Other inputs matter only for boundary sets: the elements depend on the
-number of these sets, which the sizes of all float inputs determine (SMALL_MODEL_ELEMENTS).
+number of these sets, which the sizes of all float and bool inputs determine (SMALL_MODEL_ELEMENTS).
 
 The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
 name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -39,10 +40,10 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""If all float inputs together have at most this many elements, each of them gets all numbers of EDGES.
+"""If all float and bool inputs together have at most this many elements, each float input gets all EDGES.
 
-There are then as many boundary sets as the smallest float input needs to get them all.  For larger float
-inputs, and without float inputs, there is one boundary set.
+There are then as many boundary sets as the smallest of these inputs needs to get as many elements.  So bool
+scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
 """
 
 
@@ -66,26 +67,33 @@ class InputSet(NamedTuple):
 
 def input_sets(graph: Graph) -> list[InputSet]:
     """Return the input sets for ``graph``: normal, one or more boundary sets (SMALL_MODEL_ELEMENTS), zero."""
-    sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
-    count = 1
+    sizes = [
+        prod(dim or 1 for dim in v.shape or ())
+        for v in graph.inputs
+        if v.dtype.is_float or v.dtype is DType.BOOL
+    ]
+    total = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        count = -(-len(EDGES) // min(sizes))  # rounded up
-    boundary = [InputSet("boundary", number, count) for number in range(count)]
+        total = -(-len(EDGES) // min(sizes))  # rounded up
+    boundary = [InputSet("boundary", number, total) for number in range(total)]
     return [InputSet("normal"), *boundary, InputSet("zero")]
 
 
-def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
+def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
     """Return one array for each input of ``graph``.
 
-    ``which``: the input set.  ``unknown``: the size that stands for unknown dimensions.
+    ``which``: the input set.  ``unknown``: the size that stands for the first unknown dimension of an input;
+    each further one is larger by ``step``.
     Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
     for an input that exceeds the memory limit.
     """
     bounds = index_bounds(graph)
-    return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
+    return [make_input(value, which, unknown, bounds.get(id(value)), step) for value in graph.inputs]
 
 
-def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
+def make_input(
+    value: Value, which: InputSet, unknown: int = 1, bound: int | None = None, step: int = 0
+) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
     ``bound``: the size that the integers index; ``_range`` makes a range of it.  For integers, boundary and
@@ -93,7 +101,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
-    shape = tuple(unknown if dim is None else dim for dim in value.shape)
+    sizes = count(unknown, step)
+    shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
     dtype_kind = value.dtype.numpy.kind
@@ -106,6 +115,8 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
             return _shuffled(edges, which, shape, seed)
         return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
     if dtype_kind == "b":
+        if which.kind == "boundary":  # a scalar is True in at least one set, as it is False in the zero set
+            return _shuffled(np.array([True, False]), which, shape, seed)
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
     array = _floats(which, shape, seed)
     if dtype_kind == "c":

@@ -272,6 +272,8 @@ class Pass(ABC):
     these passes.
     ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
     Its docstring says how.  Verification then goes on with the changed model as the new reference.
+    ``drops_state``: whether the pass removes, on purpose, state that is kept from one run to the next.  Only
+    the first run is then compared.
     ``has_conditions``: False if the pass rewrites all that it finds, so that it needs no near miss.
     ``options``: what the user may set.
     ``makes_special_forms``: whether the pass makes, on purpose, operators that only some runtimes or later
@@ -285,6 +287,7 @@ class Pass(ABC):
     undoes: ClassVar[frozenset[str]] = frozenset()
     changes_values: ClassVar[bool] = False
     changes_interface: ClassVar[bool] = False
+    drops_state: ClassVar[bool] = False
     has_conditions: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = ()
     makes_special_forms: ClassVar[bool] = False

@@ -94,6 +94,8 @@ def facts(item: type[Pass]) -> Iterator[str]:
         yield "changes values on purpose; verification starts again after it"
     if item.changes_interface:
         yield "changes the interface on purpose"
+    if item.drops_state:
+        yield "drops state that is kept from one run to the next; only first runs are verified after it"
     if item.undoes:
         yield f"pipelines leave it out if one of these is asked for: {', '.join(sorted(item.undoes))}"
     for option in item.options:

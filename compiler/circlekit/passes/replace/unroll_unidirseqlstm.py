@@ -153,6 +153,7 @@ class UnrollUnidirSeqLstm(GraphPass):
     """
 
     name = "unroll_unidirseqlstm"
+    drops_state = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         count = 0
