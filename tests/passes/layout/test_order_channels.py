@@ -124,3 +124,14 @@ UNREAD_REGION = """graph main(%x: f32[3,2]) -> %y {
 def test_operators_whose_channels_nothing_takes_disappear(text: str, kinds: list[str]) -> None:
     """They were in a group, or in another region, when the pass began."""
     check_pass(text, "order_channels", kinds)
+
+
+def test_an_unread_operator_keeps_the_split_that_it_reads() -> None:
+    """A slice beside the split would be one operator more."""
+    text = """graph main(%x: f32[2,3,2]) -> %y {
+      %a, %b = Split(2, %x) {num_splits: 2}
+      %w = const f32[8,1] gaussian(0, 1)
+      %y = FullyConnected(%a, %w, none) {keep_num_dims: true}
+      %c = Concatenation(%b, %x) {axis: 2}
+    }"""
+    check_pass(text, "order_channels", ["Split", "FullyConnected", "Concatenation"])
