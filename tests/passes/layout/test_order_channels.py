@@ -22,6 +22,7 @@ from circlekit.passes.layout.order_channels import (
     _cuts,
     _longest_parts,
 )
+from tests.passes.kit import check_pass
 
 A, B = Value("a", f32, (2, 3, 6)), Value("b", f32, (2, 3, 4))
 
@@ -80,3 +81,57 @@ def test_a_single_part_costs_its_channels_and_runs() -> None:
     assert _cost_of_cut([Part(A, 1, 3)]) == MovementCost(2 * 6 * 4 + 6 * RUN_BYTES, 1)
     unknown = Value("k", f32, (None, 3, 6))  # the unknown dimension counts as 1
     assert _cost_of_cut([Part(unknown, 1, 3)]) == MovementCost(2 * 3 * 4 + 3 * RUN_BYTES, 1)
+
+
+UNREAD_LAYER = """graph main(%x: f32[3,2]) -> %y {
+  %w = const f32[4,2] gaussian(0, 1)
+  %v = const f32[5,4] gaussian(0, 1)
+  %a = FullyConnected(%x, %w, none)
+  %d = FullyConnected(%a, %v, none)
+  %g = Slice(%d, [0, 1], [3, 3])
+  %b = Concatenation(%g, %a) {axis: 1}
+  %y = Slice(%b, [0, 4], [3, 2])
+}"""
+
+UNREAD_REGION = """graph main(%x: f32[3,2]) -> %y {
+  %w = const f32[4,2] gaussian(0, 1)
+  %v = const f32[6,4] gaussian(0, 1)
+  %u = const f32[6,6] gaussian(0, 1)
+  %o = const f32[3,4] gaussian(0, 1)
+  %a = FullyConnected(%x, %w, none)
+  %a1, %a2 = Split(1, %a) {num_splits: 2}
+  %s = Concatenation(%a2, %a1) {axis: 1}
+  %r = FullyConnected(%s, %o, none)
+  %d = FullyConnected(%s, %v, none)
+  %d1, %d2 = Split(1, %d) {num_splits: 2}
+  %e = Concatenation(%d2, %d1) {axis: 1}
+  %h = FullyConnected(%e, %u, none)
+  %h1, %h2 = Split(1, %h) {num_splits: 2}
+  %b = Concatenation(%h2, %h1, %a) {axis: 1}
+  %c = Slice(%b, [0, 6], [3, 4])
+  %z = Relu(%c)
+  %y = Concatenation(%z, %r) {axis: 1}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (UNREAD_LAYER, ["FullyConnected", "Slice"]),
+        (UNREAD_REGION, ["FullyConnected", "FullyConnected", "Relu", "Concatenation"]),
+    ],
+)
+def test_operators_whose_channels_nothing_takes_disappear(text: str, kinds: list[str]) -> None:
+    """They were in a group, or in another region, when the pass began."""
+    check_pass(text, "order_channels", kinds)
+
+
+def test_an_unread_operator_keeps_the_split_that_it_reads() -> None:
+    """A slice beside the split would be one operator more."""
+    text = """graph main(%x: f32[2,3,2]) -> %y {
+      %a, %b = Split(2, %x) {num_splits: 2}
+      %w = const f32[8,1] gaussian(0, 1)
+      %y = FullyConnected(%a, %w, none) {keep_num_dims: true}
+      %c = Concatenation(%b, %x) {axis: 2}
+    }"""
+    check_pass(text, "order_channels", ["Split", "FullyConnected", "Concatenation"])

@@ -271,6 +271,10 @@ PER_CHANNEL = "quant(scale: [0.5, 0.25, 0.5, 0.5], zero_point: [0, 0, 0, 0], axi
     [
         ("%a = RandomUniform([2, 4, 5]) %y = Slice(%a, CUT)", "%a: RandomUniform is not pure"),
         ("%a = Transpose(%x, %i) : f32[2,4,5] %y = Slice(%a, CUT)", "%a: Transpose cannot compute"),
+        (
+            "%a = FullyConnected(%e, %k, none) {keep_num_dims: true} %y = Slice(%a, CUT)",
+            "FullyConnected has an operand without elements",
+        ),
         ("%a = Abs(%u) : f32[2,4,5] %y = Slice(%a, CUT)", "Abs cannot compute only some indices of axis 1"),
         (
             f"%a = Relu(%c) : i8[2,4,5] {QUANTIZED} %y = Slice(%a, CUT) : i8[2,2,5] {QUANTIZED}",
@@ -279,7 +283,7 @@ PER_CHANNEL = "quant(scale: [0.5, 0.25, 0.5, 0.5], zero_point: [0, 0, 0, 0], axi
     ],
 )
 def test_slices_stay_behind_operators_that_need_more(body: str, sentence: str) -> None:
-    inputs = "%x: f32[2,4,5], %i: i32[3], %u: f32[*]"
+    inputs = "%x: f32[2,4,5], %i: i32[3], %u: f32[*], %e: f32[2,4,0], %k: f32[5,0]"
     inputs += f", %c: i8[2,4,5] {PER_CHANNEL}"
     text = f"graph main({inputs}) -> %y {{ {body.replace('CUT', '[0, 1, 0], [2, 2, 5]')} }}"
     check_refusal(text, "backward_slice", sentence)

@@ -35,6 +35,8 @@ CASES = {
     "Pad(%x, [[0, 0], [1, 0], [0, 0], [0, 2]])": "02",
     "FullyConnected(%x, %rows, %bias) {keep_num_dims: true}": "0123",
     "FullyConnected(%flat, %rows, %bias)": "01",
+    "FullyConnected(%flat, %narrow, none)": "1",
+    "FullyConnected(%flat, %wide, none)": "1",
     "Conv2D(%x, %filter, %bias)": "03",
     "DepthwiseConv2D(%x, %channels, none) {depth_multiplier: 1}": "0",
     "BatchMatMul(%x, %y)": "0123",
@@ -56,6 +58,8 @@ graph main(%x: f32[3,4,5,6], %row: f32[6], %one: f32[1,1,5,1], %flat: f32[3,6], 
            %chosen: bool[3], %u: f32[3,4,5,6], %flat2: f32[3,6]) -> %r {{
   %slopes = const f32[1,1,6] gaussian(0, 1)
   %rows = const f32[2,6] gaussian(0, 1)
+  %narrow = const f32[2,3] gaussian(0, 1)
+  %wide = const f32[2,9] gaussian(0, 1)
   %bias = const f32[2] gaussian(0, 1)
   %filter = const f32[2,2,2,6] gaussian(0, 1)
   %channels = const f32[1,2,2,6] gaussian(0, 1)

@@ -260,20 +260,20 @@ def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> No
     """Change the order of the channels of ``group``, by permuting weights and other constants.
 
     ``order[new]``: the old index of the channel that gets the index ``new``.  The values get new names,
-    because they hold other data.
+    because they hold other data.  Operators that have been removed from ``graph`` are ignored.
     """
     permutation: Array = np.array(order)
-    for layer in group.producers:
+    for layer in (op for op in group.producers if op.graph is graph):
         for name in ("filter", "weights", "bias"):
             value = getattr(layer, name, None)
             if value is not None:
                 setattr(layer, name, taken(graph, value, permutation, 0))
-    for layer in group.users:
+    for layer in (op for op in group.users if op.graph is graph):
         weights = weights_of(layer)
         assert weights is not None  # as when the group was found
         index = layer.inputs.index(weights)
         layer.set_input(index, taken(graph, weights, permutation, len(weights.static_shape) - 1))
-    for op, index, axis in group.constants:
+    for op, index, axis in (constant for constant in group.constants if constant[0].graph is graph):
         value = op.inputs[index]
         assert value is not None  # as when the group was found
         op.set_input(index, taken(graph, value, permutation, axis))

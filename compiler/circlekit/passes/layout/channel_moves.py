@@ -40,7 +40,8 @@ class ChannelMoves:
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
-    ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.
+    ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.  An operator whose
+    results nothing reads is none: it would not be removed.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.
@@ -62,7 +63,8 @@ class ChannelMoves:
         # backwards: whether an operator is a mover depends on the operators after it
         for op in reversed(self.movements) if self.sources else ():
             needed = [value for value in op.results if self.is_needed(value)]
-            if all(value in self.sources for value in needed):
+            is_read = any(value.use_count or graph.is_output(value) for value in op.results)
+            if is_read and all(value in self.sources for value in needed):
                 self.movers.add(op)
                 self.sinks += reversed(needed)
                 self.suppliers.update(channel.value for value in needed for channel in self.sources[value])

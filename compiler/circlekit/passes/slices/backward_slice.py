@@ -21,6 +21,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
@@ -244,6 +245,8 @@ class _Cone:
         if any(not p.ranges and not p.value.is_const for p in new):
             return f"{kind} broadcasts an operand along an axis that the slice drops"
         present = [part for part in operands.values() if part.size]
+        if len(present) < len(operands) and not isinstance(op, Concatenation):
+            return f"{kind} has an operand without elements"
         if len(present) < len(operands) and len(present) == 1:
             return f"only one operand of {kind} would be left"
         return {i: part if part.size else None for i, part in operands.items()}

@@ -155,7 +155,12 @@ def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
     rank = op.output.known_rank
     if axis == rank - 1:
         return _output_channels(op)
-    return {0: axis} if op.input.rank == rank and (op.keep_num_dims or rank == 2) else None
+    if op.input.rank != rank or op.weights.shape is None:
+        return None
+    # without keep_num_dims, a row of the input may be several rows of the result, or a part of one
+    depth = op.weights.shape[-1]
+    has_same_rows = depth is not None and op.input.known_shape[-1] == depth
+    return {0: axis} if op.keep_num_dims or has_same_rows else None
 
 
 @_axes.register
