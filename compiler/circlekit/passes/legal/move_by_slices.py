@@ -2,6 +2,9 @@
 """Lower data movement to SLICE, CONCATENATION, RESHAPE and, where floats are repeated, MUL by ones.
 
 A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.
+
+A repeated infinite f32 may become the largest finite number, because MUL clamps it (see
+``lower_elementwise``).
 """
 
 from __future__ import annotations
