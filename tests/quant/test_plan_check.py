@@ -81,6 +81,23 @@ def test_the_limits_of_forms(change: Document, message: str | None) -> None:
         circlekit.quantize(circlekit.parse(text), plan=plan)
 
 
+@pytest.mark.parametrize("scheme", ["int8", "int8_per_tensor", "uint8"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_with_the_largest_bias_can_be_applied_again(scheme: str, seed: int) -> None:
+    """Such a bias needs larger scales of the weights, which are rounded to float32."""
+    text = f"""
+        graph main(%x: f32[1,4]) -> %y {{
+          %w = const f32[2,4] gaussian(0, {1e-6 * 1.37**seed})
+          %y = FullyConnected(%x, %w, [1e6, -12345.6])
+        }}
+    """
+    model, again = circlekit.parse(text), circlekit.parse(text)
+    samples = [[np.random.default_rng(seed).normal(size=(1, 4)).astype(np.float32)]]
+    plan = circlekit.quantize(model, scheme, samples, auto=False).plan
+    circlekit.quantize(again, plan=plan)
+    np.testing.assert_array_equal(*(circlekit.run(m, samples[0])[0] for m in (model, again)))
+
+
 @pytest.mark.parametrize("factor", [1, 4])
 def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
     """If the scale of %x becomes ``factor`` times as large, the real numbers of the bias stay the same."""
