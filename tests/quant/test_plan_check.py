@@ -81,6 +81,37 @@ def test_the_limits_of_forms(change: Document, message: str | None) -> None:
         circlekit.quantize(circlekit.parse(text), plan=plan)
 
 
+@pytest.mark.parametrize("scheme", ["int8", "int8_per_tensor", "uint8"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_with_the_largest_bias_can_be_applied_again(scheme: str, seed: int) -> None:
+    """Such a bias needs larger scales of the weights, which are rounded to float32."""
+    text = f"""
+        graph main(%x: f32[1,4]) -> %y {{
+          %w = const f32[2,4] gaussian(0, {1e-6 * 1.37**seed})
+          %y = FullyConnected(%x, %w, [1e6, -12345.6])
+        }}
+    """
+    model, again = circlekit.parse(text), circlekit.parse(text)
+    samples = [[np.random.default_rng(seed).normal(size=(1, 4)).astype(np.float32)]]
+    plan = circlekit.quantize(model, scheme, samples, auto=False).plan
+    circlekit.quantize(again, plan=plan)
+    np.testing.assert_array_equal(circlekit.run(again, samples[0])[0], circlekit.run(model, samples[0])[0])
+
+
+def test_a_layer_whose_bias_needs_too_large_scales_stays_float() -> None:
+    """The plan of such a layer was refused when it was applied again."""
+    text = """
+        graph main(%x: f32[1,2]) -> %y {
+          %w = const f32[2,2] [1.0, 2.0, 3.0, 4.0]
+          %y = FullyConnected(%x, %w, [1e30, 1e30]) {act: RELU6}
+        }
+    """
+    model = circlekit.parse(text)
+    report = circlekit.quantize(model, "int8", [[np.ones((1, 2), np.float32)]], auto=False)
+    assert "too large for a scale" in report.plan.main.operators["y"].reason
+    circlekit.quantize(circlekit.parse(text), plan=report.plan)
+
+
 @pytest.mark.parametrize("factor", [1, 4])
 def test_integers_of_a_bias_follow_the_scale_of_the_data(factor: int) -> None:
     """If the scale of %x becomes ``factor`` times as large, the real numbers of the bias stay the same."""

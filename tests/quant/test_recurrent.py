@@ -189,7 +189,7 @@ def test_svdf() -> None:
     [
         (lstm(act=Activation.RELU), "always has the activation TANH, got RELU"),
         (lstm(("peephole", "projection")), "needs as many outputs as cells for peephole weights"),
-        (svdf(Activation.TANH), "has no activation TANH"),
+        (svdf(Activation.NONE), "needs the activation RELU, got NONE"),
     ],
     ids=["activation", "peephole and projection", "activation of SVDF"],
 )

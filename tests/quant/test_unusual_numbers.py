@@ -265,3 +265,14 @@ def test_windows_of_integers_are_compared_but_not_added(scheme: str, function: s
     else:
         report = check(model, scheme, samples(), 0.01)
         assert bool(report.floats) == (function == "ADD")
+
+
+@pytest.mark.parametrize("scheme", ["int8", "uint8", "int16x8"])
+@pytest.mark.parametrize("beta", [-1.0, 0.0])
+def test_a_softmax_without_a_positive_beta_stays_float(scheme: str, beta: float) -> None:
+    """On 8 bits LiteRT ends the process; on int16, all results were equal."""
+    text = f"graph main(%x: f32[2,3]) -> %y {{\n %y = Softmax(%x) {{beta: {beta}}}\n}}"
+    model, x = circlekit.parse(text), np.array([[1, 2, 3], [0, -4, 1]], np.float32)
+    report = circlekit.quantize(model, scheme, [[x]], auto=False)
+    assert "needs a beta above 0" in report.plan.main.operators["y"].reason
+    np.testing.assert_array_equal(circlekit.run(model, [x])[0], circlekit.run(circlekit.parse(text), [x])[0])

@@ -20,7 +20,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.quantized_values import scale_of, zero_point_of
-from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
+from circlekit.quant.parameters import LARGEST_SCALE, asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme
 
@@ -250,6 +250,7 @@ def fit_bias(
     bias is ZERO_WEIGHT_BIAS.  This scale may be smaller than before.
     ``smallest``: the smallest allowed scale of a channel whose bias is not 0.
     Raise ModelError if a bias is NaN or infinite, or if there are N > 1 scales and neither 1 nor N biases.
+    Also raise ModelError if a scale would exceed LARGEST_SCALE.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
@@ -266,6 +267,8 @@ def fit_bias(
     least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
     least = np.maximum(least, np.where(values > 0, smallest, 0))
     fitted = np.where(is_zero & (values > 0), least, np.maximum(scales, least)).astype(np.float32)
+    if fitted.max(initial=0) > LARGEST_SCALE:
+        raise ModelError(f"%{bias.name}: numbers of up to {values.max():.4g} are too large for a scale")
     raised = np.flatnonzero(fitted > weights.scales)
     if np.array_equal(fitted, weights.scales):
         return weights

@@ -270,3 +270,24 @@ def test_the_range_of_weights_includes_zero(sign: int, low: float, high: float, 
     (weights,) = (item for item in found if item.rule == "weights_quant")
     assert (weights.low, weights.high) == ((-3.0, 3.0) if per_channel else (low, high))
     assert weights.channels == (2 if per_channel else 0)
+
+
+@pytest.mark.parametrize("number", [0.0, 1e-40])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_weights_and_activations_of_zeros_stay_zeros(
+    number: float, symmetric: bool, per_channel: bool
+) -> None:
+    """FAKE_QUANT divides by the width of its range; numbers too small for that become zeros."""
+    model = circlekit.parse(f"""
+    graph main(%x: f32[1,2]) -> %y, %z {{
+      %w = const f32[2,2] [{number}, {number}, {number}, 0.0]
+      %y = FullyConnected(%x, %w, [3.0, 1.0])
+      %v = const f32[2,2] [1.0, 2.0, 3.0, 4.0]
+      %z = FullyConnected(%x, %v, [-99.0, -99.0]) {{act: RELU}}
+    }}""")
+    x = np.ones((1, 2), np.float32)
+    circlekit.fake_quantize(model, samples=[[x]], symmetric=symmetric, per_channel=per_channel)
+    results = circlekit.run(model, [x])
+    np.testing.assert_allclose(results[0], [[3, 1]], atol=3 / 127)
+    np.testing.assert_array_equal(results[1], 0)

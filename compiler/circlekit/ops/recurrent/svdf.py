@@ -106,10 +106,13 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         return {"state": np.stack([x for x in (before, after) if x is not None])}
 
     def integer_fault(self) -> str | None:
-        """Return why LiteRT's integer kernel, which has no activation, is wrong here; None if it is right."""
-        if self.act in (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1):
-            return None  # with the scale of the result, integers saturate at the bounds of the activation
-        return f"{self.code} on integers has no activation {self.act.name}"
+        """Return why LiteRT's integer kernel does not run this operator; None if it does.
+
+        The kernel accepts RELU only.  It does not apply it: integers saturate at the bounds of the result.
+        """
+        if self.act is Activation.RELU:
+            return None
+        return f"{self.code} on integers needs the activation RELU, got {self.act.name}"
 
     def integer_step(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array

@@ -74,6 +74,12 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
         is_wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16, inferred.shape) if is_wide else inferred
 
+    def integer_fault(self) -> str | None:
+        """Return why the integer kernels do not compute this operator; None if they do."""
+        if self.beta <= 0:
+            return f"{self.code} on integers needs a beta above 0, got {self.beta:g}"
+        return None
+
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
             require_dtypes(self, self.input, self.output, SOFTMAX_DTYPES)

@@ -29,6 +29,9 @@ from circlekit.quant.weights import finite_numbers
 BITS = range(2, 9)
 """The numbers of bits that contrib.quantize accepts."""
 
+LEAST_WIDTH = 2.0**-118
+"""The smallest width of a range: the reciprocal of its step of 8 bits is still a float32 number."""
+
 TRAINING_OPTIONS = {
     "quant_delay": "it counts training steps before rounding starts",
     "freeze_bn_delay": "it counts training steps before batch norms are frozen",
@@ -181,6 +184,7 @@ class _Inserter:
             low, high = _activation_range(statistics, self.options)
         except ModelError as error:
             raise ModelError(f"%{value.name} has no range: {error.message}") from None
+        low, high = _with_width(low, high)
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.activation_bits, self.options.narrow_range)
         op = FakeQuant(
@@ -196,7 +200,7 @@ class _Inserter:
         Raise ModelError if a weight is not finite.
         """
         data = finite_numbers(value)
-        low, high = float(data.min(initial=0)), float(data.max(initial=0))
+        low, high = _with_width(float(data.min(initial=0)), float(data.max(initial=0)))
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.weight_bits, narrow=True)
         bits = self.options.weight_bits
@@ -215,7 +219,7 @@ class _Inserter:
         others = tuple(i for i in range(value.known_rank) if i != axis)
         largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
         steps = 2 ** (self.options.weight_bits - 1) - 1
-        scale = np.where(largest > 0, largest / steps, 1).astype(np.float32)
+        scale = np.where(largest >= LEAST_WIDTH, largest / steps, 1).astype(np.float32)
         quantization = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
         quantize = Quantize(value, results=[Value("", i8, value.shape, None, quantization)])
         self._insert(rule, value, [quantize, Dequantize(quantize.output)], layer)
@@ -281,6 +285,14 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
     else:
         low, high = estimate_range(statistics, "ema", decay=options.ema_decay, start=options.init_range)
     return min(low, 0.0), max(high, 0.0)
+
+
+def _with_width(low: float, high: float) -> tuple[float, float]:
+    """Return the range [low, high], which includes 0; [0, 1] if it is narrower than LEAST_WIDTH.
+
+    FAKE_QUANT divides by the width, so an empty range makes NaN, or other wrong numbers, of zeros.
+    """
+    return (low, high) if high - low >= LEAST_WIDTH else (0.0, 1.0)
 
 
 def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
