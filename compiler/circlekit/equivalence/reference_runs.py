@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from circlekit.equivalence.named_results import PairedRuns, run_with_pair
 from circlekit.equivalence.reduction_steps import reachable_graphs
@@ -104,20 +105,20 @@ def reference_runs(
                 raise
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
-    try:
-        runs += _run_of_size_one(model, runs[0], kernels, pair)
-    except CirclekitError as error:
-        sizes = "unknown dimensions of 1, which the model does not take"
-        notes.append(f"not compared with {sizes}: {error.message}")
-    try:
-        runs += _run_of_unequal_sizes(model, kernels, pair)
-    except CirclekitError as error:
-        sizes = "unequal unknown dimensions, which the model does not take"
-        notes.append(f"not compared with {sizes}: {error.message}")
-    try:
-        runs += _second_run(model, runs[0])
-    except CirclekitError as error:
-        notes.append(f"not compared in a second run, which fails: {error.message}")
+    further = {
+        "with unknown dimensions of 1, which the model does not take": partial(
+            _run_of_size_one, model, runs[0], kernels, pair
+        ),
+        "with unequal unknown dimensions, which the model does not take": partial(
+            _run_of_unequal_sizes, model, kernels, pair
+        ),
+        "in a second run, which fails": partial(_second_run, model, runs[0]),
+    }
+    for where, more in further.items():
+        try:
+            runs += more()
+        except CirclekitError as error:  # noqa: PERF203  # three runs
+            notes.append(f"not compared {where}: {error.message}")
     return runs, notes
 
 

@@ -61,7 +61,7 @@ def _running_after(step: str) -> Iterator[None]:
         raise EquivalenceError(message, *error.where) from error
 
 
-def _form(value: Value) -> str:
+def _quantization_text(value: Value) -> str:
     """Return the scales and zero points of ``value`` as text."""
     form = value.quantization
     if form is None:
@@ -273,7 +273,7 @@ class Verifier:
         sides = [[*main.inputs, *main.outputs] for main in (self.original.main, model.main)]
         for a, b in zip(*sides, strict=True):
             if not have_equal_types([a], [b]):
-                change = f"%{a.name} was {_form(a)}, is {_form(b)}"
+                change = f"%{a.name} was {_quantization_text(a)}, is {_quantization_text(b)}"
                 raise EquivalenceError(f"{step} changed the interface: {change}")
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:

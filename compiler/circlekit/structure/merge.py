@@ -74,7 +74,7 @@ def _check_state(models: Sequence[Model]) -> None:
     known: set[tuple[str, ...]] = set()
     for model in models:
         handles: dict[tuple[str, ...], Op] = {}
-        for op in (op for graph in model.graphs for op in graph):
+        for op in model.ops():
             if not op.inputs and any(v.dtype in HANDLES for v in op.results):
                 names = (str(item or "") for item in op.attribute_items().values())  # absent: as if empty
                 key = (op.code, *names)

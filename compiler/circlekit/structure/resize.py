@@ -241,8 +241,7 @@ class _Resizer:
             if not np.array_equal(data, value.array()):
                 assert op.graph is not None  # it is in the graph that is resized
                 fresh = Value.constant(op.graph.unique_name(value.name), data, value.quantization)
-                # by name: a constant may be several operands of ``op``
-                op.set_input([operand.name for operand in op.operands].index(name), fresh)
+                setattr(op, name, fresh)
 
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from circlekit.errors import ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
@@ -107,8 +107,14 @@ def _check_variables(graph: Graph, ops: Sequence[Op]) -> None:
 
 def _variables(ops: Sequence[Op]) -> set[Value]:
     """Return the variables that ``ops`` and the operators of the graphs that they call use."""
-    every = (*ops, *(op for graph in called_graphs(ops) for op in graph))
-    return {v for op in every for v in op.inputs if v is not None and v.is_variable}
+    return {v for op in _with_called(ops) for v in op.inputs if v is not None and v.is_variable}
+
+
+def _with_called(ops: Sequence[Op]) -> Iterator[Op]:
+    """Yield ``ops``, and the operators of the graphs that they call."""
+    yield from ops
+    for graph in called_graphs(ops):
+        yield from graph
 
 
 def _check_handles(graph: Graph, ops: Sequence[Op]) -> None:
@@ -127,8 +133,7 @@ def _check_handles(graph: Graph, ops: Sequence[Op]) -> None:
 
 def _handle(ops: Sequence[Op]) -> Value | None:
     """Return a handle that ``ops`` or the operators of the graphs that they call produce or read, or None."""
-    every = (*ops, *(op for graph in called_graphs(ops) for op in graph))
-    values = (v for op in every for v in (*op.inputs, *op.results) if v is not None)
+    values = (v for op in _with_called(ops) for v in (*op.inputs, *op.results) if v is not None)
     return next((v for v in values if v.dtype in HANDLES), None)
 
 

@@ -243,8 +243,8 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     if isinstance(op, Add | Sub | Neg | Concatenation | Pack):
         yield values
     elif isinstance(op, Div):
-        # in y / y, a factor of y has no effect
-        yield from [values[:1]] if op.lhs is not op.rhs else []
+        if op.lhs is not op.rhs:  # in y / y, a factor of y has no effect
+            yield values[:1]
     elif isinstance(op, Mul | BatchMatMul):
         yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
     elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:

@@ -122,9 +122,9 @@ class RemoveGatherGuard(Rewrite):
         return f"%{p.name}: expected {rows}, its rows, as addend and as modulus, got {added} and {modulus}"
 
     @condition
-    def does_not_guard(self, match: Match, i: Value) -> str | None:
+    def does_not_guard(self, i: Value, n: Array) -> str | None:
         """A constant ``i`` has only numbers from 0 to n - 1; a computed ``i`` is not checked."""
-        rows = int(match.value("n").array().reshape(-1)[0])
+        rows = int(n.reshape(-1)[0])
         if not i.is_plain or ((i.array() >= 0) & (i.array() < rows)).all():
             return None
         return f"%{i.name}: expected constant indices from 0 to {rows - 1}"

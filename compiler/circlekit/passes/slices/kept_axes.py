@@ -57,7 +57,7 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
     """
     rank = op.output.known_rank
     if isinstance(op, Select) and op.selects_rows():
-        return {**({} if axis else {0: 0}), 1: axis, 2: axis}
+        return {0: 0, 1: 0, 2: 0} if axis == 0 else {1: axis, 2: axis}
     if isinstance(op, Elementwise | Selection):
         owns = {i: axis - rank + value.known_rank for i, value in enumerate(op.inputs) if value is not None}
         return {index: own for index, own in owns.items() if own >= 0}

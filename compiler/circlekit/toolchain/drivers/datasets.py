@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from circlekit.api.models import check_apart
 from circlekit.errors import CirclekitError
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import DriverError, Option
@@ -42,6 +41,8 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     Raise FileError if ``output`` is ``data_list`` or one of the listed files.
     """
     import h5py  # slow to import
+
+    from circlekit.api.models import check_apart  # slow to import
 
     if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
