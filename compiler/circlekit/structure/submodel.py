@@ -24,7 +24,7 @@ A handle means nothing outside of its model, so no input or output of a submodel
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
     """Return the values that ``ops`` read but do not produce, in the order of first use.
 
-    Constants, and variables that are no input of the graph, are left out: a submodel has copies of them.
+    Constants, and variables that are not inputs of the graph, are left out: a submodel has copies of them.
     """
     own = {value for op in ops for value in op.results}
     read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)

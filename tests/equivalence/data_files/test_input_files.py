@@ -366,7 +366,7 @@ def test_strings_in_hdf5_that_circlekit_wrote(texts: list[bytes], tmp_path: Path
 
 
 def test_strings_in_hdf5_that_do_not_fit(tmp_path: Path) -> None:
-    """Strings of one byte are no raw bytes of a number; strings of variable length are not read."""
+    """Strings of one byte are not the raw bytes of a number; strings of variable length are not read."""
     model = parse_model("graph g(%x: f32[1]) -> %x {}")
     write_outputs(tmp_path / "x.h5", ["x"], {"": [np.array([b"a", b"b", b"c", b"d"], object)]})
     with pytest.raises(ShapeError, match=r"input %x: expected f32\[1\], got "):

@@ -69,7 +69,7 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
     - The map is a permutation, and 2 to MAX_DIGITS of its digits move along the channels.
     - The producer is a layer, and no other operator uses its weights and its bias.
-    - The data movement is the only use of ``source``, and ``source`` is no output of the graph.
+    - The data movement is the only use of ``source``, and ``source`` is not an output of the graph.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -105,7 +105,7 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
     All of this must hold, else nothing is yielded:
 
     - 2 to MAX_DIGITS digits of the map make the channels of ``result``.
-    - The only use of ``result`` is as the input of a layer, and ``result`` is no output of the graph.
+    - The only use of ``result`` is as the input of a layer, and ``result`` is not an output of the graph.
     - No other operator uses the weights of this layer.
     """
     if not has_known_channels(result):
