@@ -17,6 +17,7 @@ import circlekit
 from circlekit.cli.optimize import optimize as main
 from circlekit.ir.graph import Model
 from circlekit.rewrite.base import PASSES, Context, Pass
+from tests.closed_pipe import run_with_closed_pipe
 from tests.faulty_passes import scale_weights_once
 from tests.nets import TCONV_BATCH_NORM
 
@@ -211,14 +212,7 @@ def test_closed_pipe_ends_the_command_without_error() -> None:
     code = (
         "import sys\nfrom circlekit.cli.optimize import optimize as main\nsys.exit(main(['--list-passes']))\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 141
+    assert run_with_closed_pipe(code) == (141, b"")
 
 
 @pytest.mark.parametrize(("where", "code", "message"), [(">/dev/full", 1, "No space left"), (">&-", 0, "")])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from circlekit.errors import ModelError
 from circlekit.toolchain.driver import Driver, Invocation, guarded
 from circlekit.toolchain.option import DriverError, Kind, Option, StepFailed, UsageFault
 from circlekit.toolchain.session import Session
+from tests.closed_pipe import run_with_closed_pipe
 
 OPTIONS = (
     Option("name", "", "-n", required=True),
@@ -183,10 +183,4 @@ def test_every_error_has_an_exit_code_and_a_line(
 def test_a_closed_pipe_ends_the_driver_without_a_line() -> None:
     code = "from circlekit.toolchain.driver import guarded\n"
     code += "raise SystemExit(guarded('one-x', print, lambda: print('line', flush=True)))\n"
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 141
+    assert run_with_closed_pipe(code) == (141, b"")
