@@ -24,8 +24,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     ``ids``: indices of operators in the main graph.  ``names``: names of results of operators, or one name.
     The inputs of the new model are the values that the chosen operators read but do not produce, except
-    constants, and variables that are not inputs of the graph.  Its outputs are the results that are outputs of
-    ``model`` or that operators outside of the choice read; if there are none, the results without users.
+    constants, and variables that are not inputs of the graph.  Its outputs are the results that are outputs
+    of ``model`` or that operators outside of the choice read; if there are none, the results without users.
     Raise ModelError for an unknown index or name, or if no operator is chosen, and the errors of
     ``submodel``.
     """

@@ -30,7 +30,9 @@ class LayerError:
     """The errors, over all records, of a result that has the same name in both models.
 
     The numbers of the quantized model are first divided by the factors by which equalization multiplied the
-    channels.  These factors are estimated (``unscaled``), so a wrong factor of a whole channel does not count.
+    channels.  These factors are estimated (``unscaled``).  So a wrong factor of a whole channel is no longer
+    visible.
+
     ``value``: the result in the quantized model.  ``op``: the operator that computes it there; a QUANTIZE or
     DEQUANTIZE that produces ``value`` is skipped.
     ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
