@@ -7,6 +7,7 @@ References stay valid when passes remove or reorder tensors and graphs.
 from __future__ import annotations
 
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 from circlekit.errors import FormatError, ModelError
 from circlekit.io.read.load import load_bytes
@@ -38,6 +39,24 @@ def scales_of(model: Model) -> object:
     assert weights.quantization is not None
     assert weights.quantization.details is not None
     return weights.quantization.details["scales"]
+
+
+@pytest.mark.parametrize("name", ["scales", "zero_points"])
+def test_a_field_that_the_file_lacks_holds_the_first_tensor(name: str) -> None:
+    """The default of the schema is 0, and 0 is the index of the first tensor."""
+    model = parse_model(BLOCKS.replace("scales: %s, block_size", f"{name}: %s, block_size"))
+    values = list(model.main.values())
+    model.main.table = [scale for value in values for scale in value.scale_values] + values
+    for _ in range(2):
+        data = to_bytes(model)
+        tensors = schema.ModelT.InitFromPackedBuf(data).subgraphs[0].tensors
+        details = next(tensor for tensor in tensors if tensor.name == b"w").quantization.details
+        found = {"scales": details.scales, "zero_points": details.zeroPoints}
+        assert found == {"scales": -1, "zero_points": -1} | {name: 0}
+        model = load_bytes(data)
+        run_passes(model, ["remove_dead"], Context("tflite"))
+    weights = next(value for value in model.main.values() if value.name == "w")
+    assert [value.name for value in weights.scale_values] == ["s"]
 
 
 def test_blockwise_scales_are_a_value() -> None:

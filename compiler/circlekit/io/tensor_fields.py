@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from circlekit.errors import FormatError
 from circlekit.io.schema import Tree
+from circlekit.io.tables import TABLES
 from circlekit.ir.value import Quantization, Shape, Value
 
 # -- shapes ------------------------------------------------------------------------------------
@@ -52,7 +54,10 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 # -- quantization ------------------------------------------------------------------------------
 
 TENSOR_FIELDS = frozenset({"scales", "zero_points"})
-"""The fields of a blockwise quantization that hold the index of a tensor, or -1 for no tensor."""
+"""The fields of a blockwise quantization that hold the index of a tensor, or -1 for no tensor.
+
+A field that a file lacks has the schema's default 0: it holds the first tensor.
+"""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
 """The vectors of the table QuantizationParameters, with the dtypes of their elements."""
@@ -97,13 +102,20 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
     return tree
 
 
+def tensor_fields(details: Mapping[str, Any]) -> list[str]:
+    """Return those of TENSOR_FIELDS that the table ``details[""]`` of the schema has."""
+    return [row[0] for row in TABLES.get(details.get("", ""), ()) if row[0] in TENSOR_FIELDS]
+
+
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
     """Return ``quantization`` with indices of tensors in place of the Value objects in its details.
 
-    ``indices``: {``id(value)``: index of its tensor}.
+    If the details lack one of TENSOR_FIELDS, it becomes -1.  ``indices``: {``id(value)``: index of its
+    tensor}.
     """
     if quantization is None or not quantization.details:
         return quantization
-    stored = quantization.details.items()
-    details = {name: indices[id(v)] if isinstance(v, Value) else v for name, v in stored}
+    details = dict.fromkeys(tensor_fields(quantization.details), -1)
+    for name, item in quantization.details.items():
+        details[name] = indices[id(item)] if isinstance(item, Value) else item
     return replace(quantization, details=details)

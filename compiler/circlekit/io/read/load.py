@@ -20,7 +20,7 @@ from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
-from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, shape_of
+from circlekit.io.tensor_fields import quantization_of, shape_of, tensor_fields
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
@@ -243,10 +243,10 @@ class Loader:
             if quantization is None or not quantization.details:
                 continue
             details = dict(quantization.details)
-            for name in TENSOR_FIELDS & details.keys():
+            for name in tensor_fields(details):
                 where = f"{path}.tensors[{number}].quantization.details.{name}"
-                if details[name] >= 0:
-                    details[name] = values[self.index(details[name], len(values), where, "tensor")]
+                if (index := details.get(name, 0)) >= 0:
+                    details[name] = values[self.index(index, len(values), where, "tensor")]
             value.quantization = replace(quantization, details=details)
 
     @staticmethod
