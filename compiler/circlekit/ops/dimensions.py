@@ -216,16 +216,6 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
     return max((size - span) // stride + 1, 0)
 
 
-def is_far_beyond(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> bool:
-    """Return whether LiteRT computes a negative number of windows along an axis; False if this is unknown.
-
-    It does so with VALID padding if the windows exceed the axis by ``stride`` elements or more.
-    """
-    if size is None or taps is None or padding is not Padding.VALID:
-        return False
-    return (taps - 1) * dilation + 1 >= size + 2 * stride
-
-
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
     """Return the windows along one axis with their padding.
 

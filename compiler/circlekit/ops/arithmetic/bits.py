@@ -87,13 +87,18 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
     boundaries: tuple[float, ...] | None = attribute(None)
 
     def infer(self) -> TensorType:
+        limits = self._limits()
+        if np.any(np.diff(limits) < 0):
+            raise ShapeError(f"BUCKETIZE: expected ascending boundaries, got {limits.tolist()}")
         return TensorType(i32, self.input.shape)
+
+    def _limits(self) -> Array:
+        """Return the boundaries as float32."""
+        return np.array(self.boundaries or (), np.float32)
 
     def kernel(self, input: Array) -> Array:
         require_numpy_kind(self, input, "fi")
-        limits = np.array(self.boundaries or (), np.float32)
-        if np.any(np.diff(limits) < 0):
-            raise ShapeError(f"BUCKETIZE: expected ascending boundaries, got {limits.tolist()}")
+        limits = self._limits()
         # the boundaries are float32, so LiteRT compares integers as float32, and float64 as it is
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)

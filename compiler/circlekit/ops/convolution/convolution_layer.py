@@ -22,15 +22,7 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.correlation import Geometry, correlate, correlate_transposed
-from circlekit.ops.dimensions import (
-    Dim,
-    dims_differ,
-    element_count,
-    is_far_beyond,
-    merge_dims,
-    padded_window_count,
-    product,
-)
+from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, padded_window_count, product
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, follows_optimized_kernels
@@ -114,12 +106,11 @@ class ConvolutionLayer(Op):
         Raise ShapeError where LiteRT computes a negative number, and as ``padded_window_count`` does.
         """
         count = padded_window_count(size, taps, stride, dilation, self.padding)
-        if is_far_beyond(size, taps, stride, dilation, self.padding):
-            assert size is not None  # these dimensions are known
-            assert taps is not None
-            limit, span = size + 2 * stride - 1, (taps - 1) * dilation + 1
-            data = f"{counted(size, 'element')} with VALID padding"
-            raise ShapeError(f"expected a window of at most {limit} over {data}, got {span}")
+        if size is not None and taps is not None and self.padding is Padding.VALID:
+            span, limit = (taps - 1) * dilation + 1, size + 2 * stride - 1
+            if span > limit:
+                data = f"{counted(size, 'element')} with VALID padding"
+                raise ShapeError(f"expected a window of at most {limit} over {data}, got {span}")
         return count
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:

@@ -24,7 +24,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.convolution.correlation import Geometry
-from circlekit.ops.dimensions import Dim, is_far_beyond, known_dims, padded_window_count, unknown_dims
+from circlekit.ops.dimensions import known_dims, padded_window_count, unknown_dims
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
@@ -50,17 +50,9 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
         if self.filter_height < 1 or self.filter_width < 1:
             raise ShapeError(f"filter: expected at least 1x1, got {self.filter_height}x{self.filter_width}")
-        return TensorType(self.input.dtype, (n, *self._window_counts(h, w), depth))
-
-    def _window_counts(self, height: Dim, width: Dim) -> tuple[Dim, Dim]:
-        """Return the numbers of windows along height and width.
-
-        If the windows are so wide that LiteRT computes a negative number of columns, it makes no rows either.
-        """
-        along_width = (width, self.filter_width, self.stride_w, 1, self.padding)
-        columns = padded_window_count(*along_width)
-        rows = padded_window_count(height, self.filter_height, self.stride_h, 1, self.padding)
-        return 0 if is_far_beyond(*along_width) else rows, columns
+        rows = padded_window_count(h, self.filter_height, self.stride_h, 1, self.padding)
+        columns = padded_window_count(w, self.filter_width, self.stride_w, 1, self.padding)
+        return TensorType(self.input.dtype, (n, rows, columns, depth))
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
         """Return [N, OH, OW, C]: each window, without its padding, reduced to one element by ``combine``.
@@ -69,8 +61,6 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        if 0 in (counts := known_dims(self._window_counts(*input.shape[1:3]))):
-            return np.empty((len(input), *counts, input.shape[3]), input.dtype)
         # a single window: along an axis with padding it covers all elements, along an axis without padding it
         # begins at element 0; in both cases the slice has exactly the elements of the window
         if geometry.windows == (1, 1):
