@@ -10,6 +10,7 @@ Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their i
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +78,7 @@ class ExpTable(NamedTuple):
     lowest: int
 
 
+@lru_cache(maxsize=64)  # the table costs more than the SOFTMAX of a few classes
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta).
 
