@@ -17,10 +17,13 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import DType, i32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.bits import MatrixSetDiag
 from circlekit.ops.arithmetic.comparison import Select
+from circlekit.ops.arithmetic.unary import Rfft2d
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.movement.gather import ReverseSequence, ReverseV2
 from circlekit.ops.movement.repeat import Tile
+from circlekit.ops.movement.scatter import ScatterNd
 from circlekit.ops.movement.sparse import EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from circlekit.ops.program.detection import NonMaxSuppressionV4
 from circlekit.ops.reduction.cumsum import Cumsum
@@ -98,6 +101,18 @@ def test_operands_that_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentenc
             [integers(1), integers(1, 2), floats(3, 2)],
             r"expected key of shape \[3\], got \[2\]",
         ),
+        (
+            SparseToDense,
+            [np.zeros((1, 2), np.int32), integers(3), floats(1), floats()],
+            r"expected indices of 1 coordinate, got shape \[1,2\]",
+        ),
+        (
+            ScatterNd,
+            [np.zeros((1, 1), np.int32), floats(1, 4), integers(2, 3)],
+            r"updates: expected shape \[1,3\], got \[1,4\]",
+        ),
+        (MatrixSetDiag, [floats(5, 2, 3), floats(5, 3)], r"diagonal: expected shape \[5,2\], got \[5,3\]"),
+        (Rfft2d, [floats(4, 4), integers(3, 4)], r"expected powers of two for fft_length, got \[3, 4\]"),
         (
             HashtableLookup,
             [integers(1), integers(1), floats()],

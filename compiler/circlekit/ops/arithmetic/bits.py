@@ -14,8 +14,8 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
+from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype, require_shape
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ
 from circlekit.ops.elementwise import Binary
@@ -139,13 +139,19 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
         shape = self.input.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
+        if shape is not None:
+            self._check_diagonal(self.diagonal.shape, shape)
         return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
+    def _check_diagonal(self, diagonal: Shape | None, input: Shape) -> None:
+        """Raise ShapeError if the shape ``diagonal`` does not fit matrices of the shape ``input``."""
+        rows, columns = input[-2:]
+        size = None if rows is None or columns is None else min(rows, columns)
+        require_shape(diagonal, (*input[:-2], size), "diagonal")
+
     def kernel(self, input: Array, diagonal: Array) -> Array:
+        self._check_diagonal(diagonal.shape, input.shape)
         size = min(input.shape[-2:])
-        if diagonal.shape != (*input.shape[:-2], size):
-            expected = [*input.shape[:-2], size]
-            raise ShapeError(f"expected a diagonal of shape {expected}, got {list(diagonal.shape)}")
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out

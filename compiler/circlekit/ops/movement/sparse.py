@@ -15,9 +15,10 @@ from circlekit.ir.dtypes import boolean, f32, i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_dims, require_one_element, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape, vector_length
+from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
@@ -44,14 +45,22 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
         require_rank(self.indices, "indices", 0, 1, 2)
         require_rank(self.values, "values", 0, 1)
         require_one_element(self.default_value, "default_value")
-        return TensorType(self.values.dtype, listed_shape(self.output_shape))
+        shape = listed_shape(self.output_shape)
+        if shape is not None and self.indices.shape is not None:
+            self._check_coordinates(self.indices.shape, len(shape))
+        return TensorType(self.values.dtype, shape)
+
+    def _check_coordinates(self, indices: Shape, rank: int) -> None:
+        """Raise ShapeError if indices of the shape ``indices`` do not have ``rank`` coordinates."""
+        if dims_differ(1 if len(indices) < 2 else indices[1], rank):
+            raise ShapeError(
+                f"expected indices of {counted(rank, 'coordinate')}, got shape {format_shape(indices)}"
+            )
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
         coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-        if coordinates.shape[1] != len(shape):
-            got = format_shape(indices.shape)
-            raise ShapeError(f"expected indices of {counted(len(shape), 'coordinate')}, got shape {got}")
+        self._check_coordinates(indices.shape, len(shape))
         if values.ndim and len(values) != len(coordinates):
             raise ShapeError(f"values: expected {counted(len(coordinates), 'element')}, got {len(values)}")
         require_in_range(self, coordinates, shape)
