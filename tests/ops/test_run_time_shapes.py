@@ -13,14 +13,21 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import DType
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import DType, i32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.bits import MatrixSetDiag
 from circlekit.ops.arithmetic.comparison import Select
+from circlekit.ops.arithmetic.unary import Rfft2d
 from circlekit.ops.convolution.conv import DepthwiseConv2D
-from circlekit.ops.movement.gather import ReverseSequence
+from circlekit.ops.movement.gather import ReverseSequence, ReverseV2
 from circlekit.ops.movement.repeat import Tile
+from circlekit.ops.movement.scatter import ScatterNd
+from circlekit.ops.movement.sparse import EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from circlekit.ops.program.detection import NonMaxSuppressionV4
+from circlekit.ops.reduction.cumsum import Cumsum
+from circlekit.ops.reduction.reduce import ArgMax
 from tests.ops.litert import kernel_results
 
 
@@ -60,3 +67,64 @@ def test_operands_that_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentenc
     op = kind(*(Value("", DType.of(array.dtype), None) for array in arrays), **attributes)
     with pytest.raises(ShapeError, match=sentence):
         kernel_results(op, arrays)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays", "sentence"),
+    [
+        (ReverseV2, [floats(2), integers(5)], "axis 5 is out of range for rank 1"),
+        (ReverseV2, [floats(2, 3), integers(1, -1)], r"axis: expected each axis once, got \[1, -1\]"),
+        (ArgMax, [floats(3, 0), integers(1)], "ARG_MAX: expected elements along axis 1, got none"),
+        (Cumsum, [floats(3), integers()], "expected 1 element in axis, got 0"),
+        (
+            NonMaxSuppressionV4,
+            [floats(3, 4), floats(3), integers(1)[0], floats(2), floats()],
+            r"expected iou_threshold of shape \[\], got \[2\]",
+        ),
+        (
+            SparseToDense,
+            [integers(1), integers(3), floats(1), floats(0)],
+            r"default_value: expected 1 element, got shape \[0\]",
+        ),
+        (
+            EmbeddingLookupSparse,
+            [integers(0, 0), np.zeros((2, 2), np.int32), integers(1, 1), floats(3), floats(4, 2)],
+            r"expected weights of shape \[2\], got \[3\]",
+        ),
+        (
+            EmbeddingLookupSparse,
+            [integers(0), np.zeros((1, 2), np.int32), integers(1, 1), floats(1), floats(4)],
+            r"expected value of rank 2 or more, got shape \[4\]",
+        ),
+        (
+            HashtableLookup,
+            [integers(1), integers(1, 2), floats(3, 2)],
+            r"expected key of shape \[3\], got \[2\]",
+        ),
+        (
+            SparseToDense,
+            [np.zeros((1, 2), np.int32), integers(3), floats(1), floats()],
+            r"expected indices of 1 coordinate, got shape \[1,2\]",
+        ),
+        (
+            ScatterNd,
+            [np.zeros((1, 1), np.int32), floats(1, 4), integers(2, 3)],
+            r"updates: expected shape \[1,3\], got \[1,4\]",
+        ),
+        (MatrixSetDiag, [floats(5, 2, 3), floats(5, 3)], r"diagonal: expected shape \[5,2\], got \[5,3\]"),
+        (Rfft2d, [floats(4, 4), integers(3, 4)], r"expected powers of two for fft_length, got \[3, 4\]"),
+        (
+            HashtableLookup,
+            [integers(1), integers(1), floats()],
+            "value of rank 1 or more, got a scalar",
+        ),
+    ],
+)
+def test_rules_say_why_operands_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentence: str) -> None:
+    """Both for a model with these shapes and constants, and for one in which only the run shows them."""
+    attributes: dict[str, Any] = {"output_type": i32} if kind is ArgMax else {}
+    with pytest.raises(ShapeError, match=sentence):
+        kind(*(Value.constant("", np.asarray(array)) for array in arrays), **attributes)
+    op = kind(*(Value("", DType.of(np.asarray(array).dtype), None) for array in arrays), **attributes)
+    with pytest.raises(ShapeError, match=sentence):
+        evaluate(op, arrays)

@@ -19,7 +19,7 @@ from circlekit.errors import (
     check_name,
     counted,
 )
-from circlekit.interp.execution_plan import ResultMemory, absent_operands
+from circlekit.interp.execution_plan import ResultMemory, absent_operands, with_operands
 from circlekit.interp.fast import FastKernel
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp, Run
@@ -111,7 +111,17 @@ KERNEL_ERRORS = (ValueError, IndexError, ArithmeticError)
 
 
 def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> ModelError:
-    """Return the ModelError that replaces ``error``, which a kernel of ``op`` raised on ``operands``."""
+    """Return the ModelError that replaces ``error``, which a kernel of ``op`` raised on ``operands``.
+
+    This is the error with which the shape rule rejects the operands.  If it accepts them, the ModelError has
+    the text of ``error``.
+    """
+    try:
+        with_operands(op, operands, constant=True).inferred()
+    except ModelError as refusal:
+        return refusal
+    except (CirclekitError, *KERNEL_ERRORS):  # no shape rule, or it fails as the kernel did
+        pass
     types = ", ".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in operands)
     return ModelError(f"{op.code} failed on operands {types}: {error}")
 

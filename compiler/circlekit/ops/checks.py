@@ -38,6 +38,14 @@ def require_one_element(value: Value, name: str) -> None:
         raise ShapeError(f"{name}: expected 1 element, got shape {format_shape(value.shape)}")
 
 
+def require_shape(shape: Shape | None, expected: Shape | None, name: str) -> None:
+    """Raise ShapeError if ``shape``, the shape of operand ``name``, is known not to be ``expected``."""
+    if shape is None or expected is None:
+        return
+    if len(shape) != len(expected) or any(map(dims_differ, shape, expected)):
+        raise ShapeError(f"{name}: expected shape {format_shape(expected)}, got {format_shape(shape)}")
+
+
 def require_length(shape: Shape | None, count: int, name: str) -> None:
     """Raise ShapeError unless ``shape``, the shape of operand ``name``, is [``count``], [None] or None."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):

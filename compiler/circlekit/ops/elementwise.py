@@ -45,6 +45,10 @@ class Elementwise(Op, elementwise=True):
         """
         raise no_quantized_kernel(self, self.inputs[0] or self.output)
 
+    def depends_on_position(self) -> bool:
+        """Return whether equal elements at other positions may have other results."""
+        return False
+
 
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
     """A function of each element of one operand.

@@ -13,8 +13,9 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import LeakyRelu, Tanh
-from circlekit.ops.arithmetic.binary import Mul, Sub
+from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.unary import Sqrt
+from circlekit.ops.numerics.output_stage import Kernels, following
 from tests.ops.quantized import draw, generator, quantized
 
 
@@ -70,6 +71,15 @@ def test_a_function_that_is_undefined_for_some_arguments_has_no_table() -> None:
     assert kernel.table is None
     with pytest.raises(ModelError, match="SQRT: expected numbers >= 0, got a negative number"):
         kernel(np.full(400, 2, np.int8))
+
+
+def test_an_addition_by_optimized_kernels_has_no_table() -> None:
+    """The last numbers of a row are rounded otherwise than those in vector registers."""
+    x, y = quantized(i8, (256, 256), 0.53, 3), quantized(i8, (256, 256), 0.41, -7)
+    op = Add(x, y, results=[quantized(i8, (256, 256), 0.9, 2)])
+    assert prepare(op) is not None
+    with following(Kernels.OPTIMIZED):
+        assert prepare(op) is None
 
 
 def test_operators_without_a_table() -> None:

@@ -63,6 +63,11 @@ def test_bits(kind: type[Op], dtype: str, shape: tuple[int, ...]) -> None:
     check(kind(var(x), var(y)), x, y)
 
 
+def test_bucketize_refuses_boundaries_that_descend() -> None:
+    with pytest.raises(ShapeError, match=r"expected ascending boundaries, got \[2.0, 1.0\]"):
+        Bucketize(Value("x", f32, (2,)), boundaries=(2.0, 1.0))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 def test_bucketize(dtype: str) -> None:
     x = np.array([[-5, 0, 2 - 1e-12, 2], [3, 10, 11, 200]]).astype(dtype)  # only float64 holds 2 - 1e-12

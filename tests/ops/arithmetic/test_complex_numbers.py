@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.unary import ComplexAbs, Imag, Real, Rfft2d
 from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
@@ -44,6 +44,6 @@ def test_rfft2d(shape: tuple[int, ...], length: tuple[int, int]) -> None:
 
 
 def test_rfft2d_refuses_lengths_that_are_not_powers_of_two() -> None:
-    op = Rfft2d(Value("x", f32, (4, 6)), const([4, 6], np.int32))
+    op = Rfft2d(Value("x", f32, (4, 6)), Value("n", i32, (2,)))
     with pytest.raises(ShapeError, match=r"expected powers of two for fft_length, got \[4, 6\]"):
-        kernel_results(op, [np.zeros((4, 6), np.float32)])
+        kernel_results(op, [np.zeros((4, 6), np.float32), np.array([4, 6], np.int32)])

@@ -66,6 +66,8 @@ def test_refusals() -> None:
         Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 2)), x)
     with pytest.raises(ShapeError, match=r"expected strides of at least 1, got \(1, 0, 1\)"):
         Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 3)), x, stride_h=0)
+    with pytest.raises(ShapeError, match=r"expected dilations of at least 1, got \(0, 1, 1\)"):
+        Conv3DTranspose(const([1, 4, 4, 4, 4], np.int32), Value("", f32, (1, 1, 1, 4, 3)), x, dilation_d=0)
     op = Conv3D(x, Value("", f32, (1, 1, 1, 3, 4)))
     with pytest.raises(UnsupportedError, match="CONV_3D on float32, int8 has no kernel"):
         op.kernel(np.ones((1, 4, 4, 4, 3), np.float32), np.ones((1, 1, 1, 3, 4), np.int8))

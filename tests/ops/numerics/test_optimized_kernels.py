@@ -17,7 +17,9 @@ from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.numerics.output_stage import Kernels, following
+from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 from circlekit.ops.reduction.reduce import Mean
 from tests.ops.litert import const, graph_of, kernel_results, run_litert
 from tests.ops.quantized import draw, generator, quantized
@@ -155,6 +157,32 @@ def dequantized(rng: Random, dtype: DType) -> Drawn:
     return Dequantize(x, results=[Value("y", f32, (1, 13, 21))]), [array]
 
 
+def softmax(rng: Random, dtype: DType) -> Drawn:
+    x = quantized(dtype, (4000, 30), float(rng.uniform(0.02, 0.2)), int(rng.integers(100)))
+    y = quantized(dtype, (4000, 30), 1 / 256, -128 if dtype is i8 else 0)
+    return Softmax(x, results=[y], beta=float(rng.choice([0.3, 1, 2]))), [draw(rng, dtype, (4000, 30))]
+
+
+def softmax_to_int16(rng: Random, dtype: DType) -> Drawn:
+    x = quantized(dtype, (100, 30), float(rng.uniform(0.02, 0.2)), int(rng.integers(100)))
+    return Softmax(x, results=[quantized(i16, (100, 30), 2.0**-16, -(1 << 15))]), [
+        draw(rng, dtype, (100, 30))
+    ]
+
+
+def log_softmax(rng: Random, dtype: DType) -> Drawn:
+    x = quantized(dtype, (8000, 12), float(rng.choice([0.1, 0.13, 0.5])), int(rng.integers(100)))
+    y = quantized(dtype, (8000, 12), 1 / 16, dtype.limits[1])
+    return LogSoftmax(x, results=[y]), [draw(rng, dtype, (8000, 12))]
+
+
+def resized(rng: Random, dtype: DType) -> Drawn:
+    x, array = source(rng, dtype, (2, *(int(n) for n in rng.integers(2, 9, 3))))
+    centers = bool(rng.integers(2))
+    op = ResizeBilinear(x, const(rng.integers(2, 30, 2), np.int32), half_pixel_centers=centers)
+    return op, [array]
+
+
 def sum_or_difference(
     rng: Random, kind: type[Add | Sub], shapes: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Drawn:
@@ -177,6 +205,7 @@ KINDS: tuple[Draw, ...] = (
     requantized,
     dequantized,
     quantized_halves,
+    softmax_to_int16,
 )
 
 
@@ -188,7 +217,15 @@ def results(drawn: Drawn, kernels: Kernels) -> Array:
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [*((kind, dtype) for kind in KINDS for dtype in (i8, u8)), (depthwise, i8), (dense_of_int16, i8)],
+    [
+        *((kind, dtype) for kind in KINDS for dtype in (i8, u8)),
+        (depthwise, i8),
+        (dense_of_int16, i8),
+        (softmax, i8),
+        (softmax, u8),
+        (log_softmax, u8),
+        (resized, u8),
+    ],
 )
 def test_optimized_kernels_equal_litert_where_reference_kernels_differ(kind: Draw, dtype: DType) -> None:
     different = 0

@@ -221,6 +221,11 @@ def test_gru_refuses_wrong_shapes_and_return_sequences() -> None:
         Gru(values[0], values[2], None, values[2], None, values[4])
     with pytest.raises(ShapeError, match="state: expected 2 rows, one per sequence of the batch, got 1"):
         Gru(Value("x", f32, (5, 2, 3)), values[1], None, values[2], None, values[4])
-    op = Gru(values[0], values[1], None, values[2], None, values[4], return_sequences=True)
+    weights = [Value("", f32, shape) for shape in ((12, 3), (12, 4))]
+    with pytest.raises(ShapeError, match=r"expected hidden_input of shape \[12,4\], got \[12,3\]"):
+        Gru(values[0], weights[0], None, weights[0], None, values[4])
+    with pytest.raises(ShapeError, match=r"expected bias of 12 elements, .*, got 11"):
+        Gru(values[0], weights[0], Value("b", f32, (11,)), weights[1], None, values[4])
+    op = Gru(values[0], weights[0], None, weights[1], None, values[4], return_sequences=True)
     with pytest.raises(UnsupportedError, match="GRU with return_sequences"):
-        kernel_results(op, [np.zeros((5, 1, 3), np.float32), np.zeros((1, 4), np.float32)])
+        kernel_results(op, [np.zeros(v.static_shape, np.float32) for v in op.inputs if v is not None])

@@ -51,6 +51,17 @@ def test_mean_and_sum(dtype: DType, axes: list[int], keep: bool) -> None:
     compare(Sum, dtype, axes, keep, 0.3)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_sum_of_uint8_by_optimized_kernels_is_rescaled_in_float32(keep: bool) -> None:
+    x = draw(generator("sum", keep), u8, (50, 60, 3))
+    source, axis = quantized(u8, x.shape, 5.7733207, 38), const([2], np.int32)
+    result = quantized(u8, result_shape(Sum, source, axis, keep), 12.869072, 5)
+    op = Sum(source, axis, results=[result], keep_dims=keep)
+    plain = check(op, x)[0]
+    with following(Kernels.OPTIMIZED):
+        assert not np.array_equal(check(op, x, optimized=True)[0], plain)
+
+
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("code", ["REDUCE_MAX", "REDUCE_MIN"])

@@ -37,8 +37,10 @@ def test_gru_with_inputs_of_size_0_stays() -> None:
 
 
 def test_gru_with_a_bias_of_another_size_stays() -> None:
-    text = GRU.replace("%hb = const f32[9]", "%hb = const f32[8]")
-    model = parse_model(f"graph main(%x: f32[3,2,2]) -> %y {{ {text} }}")
+    model = parse_model(f"graph main(%x: f32[3,2,2]) -> %y {{ {GRU} }}")
+    bias = next(op for op in model.main if op.code == "GRU").inputs[2]
+    assert bias is not None
+    bias.shape, bias.data = (8,), bias.array()[:8]  # as in a damaged file: the shape rule refuses it
     assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.elementwise import Elementwise
 from circlekit.ops.quantized_values import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
@@ -19,18 +20,19 @@ INDEX_BITS = 16
 def has_table(op: Op) -> bool:
     """Return whether ``ElementwiseTable`` can compute ``op``.
 
-    ``op`` must be elementwise and pure, and have one result and one or two operands.  Result and operands
-    must be integers of 8 or 16 bits that are quantized per tensor.  The dtypes of the operands must have at
-    most INDEX_BITS bits in total.
+    ``op`` must be elementwise and pure, and have one result and one or two operands.  Equal elements must
+    have equal results.  Result and operands must be integers of 8 or 16 bits that are quantized per tensor.
+    The dtypes of the operands must have at most INDEX_BITS bits in total.
     """
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
-        op.elementwise
+        isinstance(op, Elementwise)
         and op.pure
         and len(op.inputs) == len(op.operands) <= 2
         and len(op.results) == 1
         and all(v is not None and is_quantized_8_or_16_bits(v) and not is_per_channel(v) for v in values)
         and sum(v.dtype.bits for v in op.inputs if v is not None) <= INDEX_BITS
+        and not op.depends_on_position()
     )
 
 

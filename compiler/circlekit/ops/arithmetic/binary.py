@@ -124,6 +124,9 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
 class Add(AddOrSub, code="ADD", commutative=True, reference_version=5, function=np.add):
     """lhs + rhs."""
 
+    def depends_on_position(self) -> bool:
+        return follows_optimized_kernels()  # vector registers and the rest of a row: see ``optimized_add``
+
     def required_version(self) -> int:
         dtype = self.lhs.dtype
         if dtype is i16:

@@ -14,8 +14,8 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
+from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype, require_shape
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ
 from circlekit.ops.elementwise import Binary
@@ -87,13 +87,18 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
     boundaries: tuple[float, ...] | None = attribute(None)
 
     def infer(self) -> TensorType:
+        limits = self._limits()
+        if np.any(np.diff(limits) < 0):
+            raise ShapeError(f"BUCKETIZE: expected ascending boundaries, got {limits.tolist()}")
         return TensorType(i32, self.input.shape)
+
+    def _limits(self) -> Array:
+        """Return the boundaries as float32."""
+        return np.array(self.boundaries or (), np.float32)
 
     def kernel(self, input: Array) -> Array:
         require_numpy_kind(self, input, "fi")
-        limits = np.array(self.boundaries or (), np.float32)
-        if np.any(np.diff(limits) < 0):
-            raise ShapeError(f"BUCKETIZE: expected ascending boundaries, got {limits.tolist()}")
+        limits = self._limits()
         # the boundaries are float32, so LiteRT compares integers as float32, and float64 as it is
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
@@ -134,13 +139,19 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
         shape = self.input.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
+        if shape is not None:
+            self._check_diagonal(self.diagonal.shape, shape)
         return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
+    def _check_diagonal(self, diagonal: Shape | None, input: Shape) -> None:
+        """Raise ShapeError if the shape ``diagonal`` does not fit matrices of the shape ``input``."""
+        rows, columns = input[-2:]
+        size = None if rows is None or columns is None else min(rows, columns)
+        require_shape(diagonal, (*input[:-2], size), "diagonal")
+
     def kernel(self, input: Array, diagonal: Array) -> Array:
+        self._check_diagonal(diagonal.shape, input.shape)
         size = min(input.shape[-2:])
-        if diagonal.shape != (*input.shape[:-2], size):
-            expected = [*input.shape[:-2], size]
-            raise ShapeError(f"expected a diagonal of shape {expected}, got {list(diagonal.shape)}")
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out

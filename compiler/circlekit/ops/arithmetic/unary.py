@@ -203,8 +203,8 @@ class ComplexAbs(ComplexToReal, code="COMPLEX_ABS", options=None, function=np.ab
 class Rfft2d(Op, code="RFFT2D"):
     """The 2-D Fourier transform of real data along the last two axes, as complex64.
 
-    The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  The kernel raises ShapeError
-    unless both are powers of two.  The last axis of the result has the first width / 2 + 1 frequencies.
+    The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  Both must be powers of
+    two.  The last axis of the result has the first width / 2 + 1 frequencies.
     """
 
     input = operand(f32)
@@ -220,11 +220,17 @@ class Rfft2d(Op, code="RFFT2D"):
         sizes = static_int_vector(self.fft_length)
         if sizes is None:
             return TensorType(DType.COMPLEX64, (*shape[:-2], None, None))
+        _require_powers_of_two(sizes)
         return TensorType(DType.COMPLEX64, (*shape[:-2], sizes[0], sizes[1] // 2 + 1))
 
     def kernel(self, input: Array, fft_length: Array) -> Array:
         require_float(self, input)
         sizes = int_list(fft_length)
-        if any(n < 1 or n & (n - 1) for n in sizes):
-            raise ShapeError(f"expected powers of two for fft_length, got {sizes}")
+        _require_powers_of_two(sizes)
         return np.fft.rfft2(input.astype(np.float64), s=sizes, axes=(-2, -1)).astype(np.complex64)
+
+
+def _require_powers_of_two(sizes: list[int]) -> None:
+    """Raise ShapeError unless ``sizes``, the elements of ``fft_length``, are powers of two."""
+    if any(n < 1 or n & (n - 1) for n in sizes):
+        raise ShapeError(f"expected powers of two for fft_length, got {sizes}")

@@ -94,6 +94,8 @@ class ConvolutionLayer(Op):
         if self.is_transposed:
             if min(self.strides) < 1:
                 raise ShapeError(f"expected strides of at least 1, got {self.strides}")
+            if min(self.dilations) < 1:
+                raise ShapeError(f"expected dilations of at least 1, got {self.dilations}")
             inferred = (shape[0], *[None] * (rank - 2), out_depth)  # the operand gives the spatial dimensions
             result = merged_shape(static_output_shape(self.output_shape, rank), inferred)
             return TensorType(self.input.dtype, result)

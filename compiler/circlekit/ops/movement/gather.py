@@ -230,8 +230,9 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
     def infer(self) -> TensorType:
         axes = static_int_vector(self.axis)
         if axes is not None and self.input.shape is not None:
-            for axis in axes:
-                normalized_axis(axis, len(self.input.shape))
+            distinct = {normalized_axis(axis, len(self.input.shape)) for axis in axes}
+            if len(distinct) < len(axes):
+                raise ShapeError(f"axis: expected each axis once, got {axes}")
         return rearranged_type(self.input, self.input.shape)
 
     def kernel(self, input: Array, axis: Array) -> Array:

@@ -19,6 +19,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.quantized_values import rearranged_type
 
@@ -200,11 +201,26 @@ def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
     )
 
 
+def sum_of_corners(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
+    """Return the same sums as ``weighted_sums`` in the order of LiteRT's optimized kernel.
+
+    Each of the four pixels is multiplied by the product of its weights.
+    """
+    terms = (
+        x[:, row[:, None], column] * (row_weight[:, None, None] * column_weight[:, None])
+        for row, row_weight in (rows[::2], rows[1::2])  # ``low`` and its weight, ``high`` and its weight
+        for column, column_weight in (columns[::2], columns[1::2])
+    )
+    return np.asarray(sum(terms))
+
+
 def weighted_sums_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return the same sums as ``weighted_sums``, but add the four terms in the order of LiteRT.
+    """Return the same sums as ``weighted_sums``, but add the four terms in the order of LiteRT's kernels.
 
     The order changes the last bit of a float sum, which may decide how a uint8 result is rounded.
     """
+    if follows_optimized_kernels():
+        return sum_of_corners(x, rows, columns)
     terms = (
         x[:, row[:, None], column] * row_weight[:, None, None] * column_weight[:, None]
         for column, column_weight in (columns[::2], columns[1::2])

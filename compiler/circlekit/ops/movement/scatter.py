@@ -12,8 +12,8 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_length, require_same_dtype
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
+from circlekit.ops.checks import require_length, require_same_dtype, require_shape
 from circlekit.ops.constant_operands import int_list, listed_shape
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.movement.gather import require_in_range
@@ -40,21 +40,24 @@ class ScatterNd(Op, code="SCATTER_ND"):
         shape = listed_shape(self.shape)
         if shape is not None and self.indices.shape:
             _require_depth(self.indices.shape[-1], len(shape))
+            require_shape(self.updates.shape, _updates_shape(self.indices.shape, shape), "updates")
         return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
         _require_depth(indices.shape[-1], out.ndim)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
-        expected = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
-        if updates.shape != expected:
-            raise ShapeError(
-                f"updates: expected shape {format_shape(expected)}, got {format_shape(updates.shape)}"
-            )
+        require_shape(updates.shape, _updates_shape(indices.shape, out.shape), "updates")
         if not indices.shape[-1]:  # each slice is all of the result
             return np.asarray(updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=out.dtype))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
+
+
+def _updates_shape(indices: Shape, shape: Shape) -> Shape | None:
+    """Return the shape of the updates for a result of ``shape``; None if the depth of indices is unknown."""
+    depth = indices[-1]
+    return None if depth is None else (*indices[:-1], *shape[depth:])
 
 
 def _require_depth(depth: Dim, rank: int) -> None:

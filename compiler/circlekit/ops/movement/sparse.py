@@ -15,9 +15,10 @@ from circlekit.ir.dtypes import boolean, f32, i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_rank, require_same_dtype
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
+from circlekit.ops.checks import require_dims, require_one_element, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape, vector_length
+from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
@@ -43,14 +44,23 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
         require_same_dtype("values", self.values, "default_value", self.default_value)
         require_rank(self.indices, "indices", 0, 1, 2)
         require_rank(self.values, "values", 0, 1)
-        return TensorType(self.values.dtype, listed_shape(self.output_shape))
+        require_one_element(self.default_value, "default_value")
+        shape = listed_shape(self.output_shape)
+        if shape is not None and self.indices.shape is not None:
+            self._check_coordinates(self.indices.shape, len(shape))
+        return TensorType(self.values.dtype, shape)
+
+    def _check_coordinates(self, indices: Shape, rank: int) -> None:
+        """Raise ShapeError if indices of the shape ``indices`` do not have ``rank`` coordinates."""
+        if dims_differ(1 if len(indices) < 2 else indices[1], rank):
+            raise ShapeError(
+                f"expected indices of {counted(rank, 'coordinate')}, got shape {format_shape(indices)}"
+            )
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
         coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-        if coordinates.shape[1] != len(shape):
-            got = format_shape(indices.shape)
-            raise ShapeError(f"expected indices of {counted(len(shape), 'coordinate')}, got shape {got}")
+        self._check_coordinates(indices.shape, len(shape))
         if values.ndim and len(values) != len(coordinates):
             raise ShapeError(f"values: expected {counted(len(coordinates), 'element')}, got {len(values)}")
         require_in_range(self, coordinates, shape)
@@ -93,7 +103,10 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
     combiner: CombinerType = attribute(CombinerType.SUM)
 
     def infer(self) -> TensorType:
+        require_dims(self, {"ids": "n", "indices": "n rank", "dense_shape": "rank", "weights": "n"})
         shape, dense_shape = self.value.shape, listed_shape(self.dense_shape)
+        if shape is not None and len(shape) < 2:
+            raise ShapeError(f"expected value of rank 2 or more, got shape {format_shape(shape)}")
         if shape is None or dense_shape is None:
             return TensorType(self.value.dtype, None)
         return TensorType(self.value.dtype, (*dense_shape[:-1], *shape[1:]))
@@ -137,6 +150,9 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     def infer(self) -> tuple[TensorType, ...]:
         require_rank(self.lookup, "lookup", 1)
         count, shape = vector_length(self.lookup), self.value.shape
+        if shape == ():
+            raise ShapeError("expected value of rank 1 or more, got a scalar")
+        require_dims(self, {"key": "rows"}, {"rows": shape[0]} if shape else None)
         output = None if shape is None else (count, *shape[1:])
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))
 

@@ -47,6 +47,10 @@ class Kernels(Enum):
     - MEAN over height and width with ``keep_dims``: a half is rounded up, in groups of 16 channels; the zero
       point of the input is rescaled and rounded separately.
     - ADD: in groups of 8 or 16 numbers, a rescaled operand is rounded once, not twice (``optimized_add``).
+    - SUM of uint8: rescaled in float32, not in fixed point.
+    - SOFTMAX and LOG_SOFTMAX: computed in float32, not in fixed point.
+    - RESIZE_BILINEAR of uint8: the weights along height and width are multiplied first, and the four terms
+      are added row by row.
     - REDUCE_PROD over axes of size 1: integers are copied, even if the scales differ.
     - QUANTIZE from 8 bits to 8 bits: a half is rounded up, in groups of 16 numbers.
     - QUANTIZE from float32 with one scale, also to int16: in groups of 8 numbers, x is multiplied by
@@ -70,11 +74,8 @@ class Kernels(Enum):
     - ADD without broadcasting, unless it only shifts the operands: as on int8 data.
     - LOGISTIC with the input scale 2^-12, TANH with 2^-12 or 2^-11: computed in fixed point, without a table.
 
-    These differences, of 1 at most, are not reproduced:
-
-    - the last results (up to 15) of a uint8 TRANSPOSE_CONV, computed as by the reference kernels;
-    - RESIZE_BILINEAR of uint8: less than one result in 1000 differs;
-    - SOFTMAX and LOG_SOFTMAX of 8 bits, which the optimized kernels compute in float32: very few differ.
+    The last results (up to 15) of a uint8 TRANSPOSE_CONV are computed as by the reference kernels.  This
+    difference, of 1 at most, is not reproduced.
     """
 
     REFERENCE = "reference"

@@ -77,7 +77,8 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
     score_threshold = operand(f32)
 
     def infer(self) -> tuple[TensorType, ...]:
-        require_dims(self, {"boxes": "boxes 4", "scores": "boxes"})
+        scalars = [spec.name for spec in self.operands[2:]]
+        require_dims(self, {"boxes": "boxes 4", "scores": "boxes", **dict.fromkeys(scalars, "")})
         size = static_int(self.max_output_size, "max_output_size")
         per_box = [TensorType(dtype, (size,)) for dtype in (i32, f32)]  # indices, and in V5 scores
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())

@@ -17,7 +17,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import require_float, require_rank
+from circlekit.ops.checks import require_bias, require_dims, require_float, require_rank
 from circlekit.ops.dimensions import Dim, dims_differ, product
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.operand_dtypes import REAL
@@ -170,6 +170,12 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
             raise ShapeError(
                 f"state: expected {counted(data[1], 'row')}, one per sequence of the batch, got {rows}"
             )
+        units = self.state.shape[-1] if self.state.shape else None
+        gates = None if units is None else 3 * units
+        columns = {"hidden_hidden": "gates inputs", "hidden_input": "gates units"}
+        require_dims(self, columns, {"gates": gates, "units": units})
+        for bias in (self.hidden_hidden_bias, self.hidden_input_bias):
+            require_bias(bias, gates)
         return TensorType(self.input.dtype, self.state.shape)
 
     def kernel(
@@ -182,11 +188,11 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         hidden = state.reshape(-1, state.shape[-1])
         input_sums = input @ hidden_hidden.T
         if hidden_hidden_bias is not None:
-            input_sums = input_sums + hidden_hidden_bias
+            input_sums = input_sums + hidden_hidden_bias.reshape(-1)
         for input_sum in input_sums:  # for each time step
             state_sum = hidden @ hidden_input.T
             if hidden_input_bias is not None:
-                state_sum = state_sum + hidden_input_bias
+                state_sum = state_sum + hidden_input_bias.reshape(-1)
             from_input, from_state = (np.split(x, 3, axis=-1) for x in (input_sum, state_sum))
             update = sigmoid(from_state[0] + from_input[0])
             reset = sigmoid(from_state[1] + from_input[1])

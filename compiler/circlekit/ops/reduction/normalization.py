@@ -59,8 +59,8 @@ class _LastAxis(Op, layout_operands=("input",)):
 class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
-    Integers are computed in fixed point, as in LiteRT's reference kernels.  For 8-bit integers, its optimized
-    kernels use float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels.  If its optimized kernels are
+    followed, 8-bit integers are computed in float32.
     """
 
     # exp(-10) is about 0, so a mask such as -inf may be stored as a number that is 10 below the others
@@ -98,7 +98,8 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     """x - log(sum(exp(x))) along the last axis.
 
-    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels; if its optimized kernels are
+    followed, in float32.
     """
 
     quantization_rule = QuantizationRule(fixed={i8: (1 / 16, 127), u8: (1 / 16, 255)})  # scale, zero point

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized normalizations along the last axis, in the fixed-point arithmetic of LiteRT's reference kernels.
 
+LiteRT's optimized kernels compute SOFTMAX and LOG_SOFTMAX of 8 bits in float32.
+
 Q0, Q5 and Q12 are 32-bit fixed-point numbers with 0, 5 and 12 integer bits, and 31, 26 and 19 fraction bits
 (see ``numerics.fixed_point``).  A multiplier is a mantissa and a shift: mantissa / 2^31 * 2^shift.
 Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their integer_ops.
@@ -8,6 +10,7 @@ Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their i
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,16 +23,19 @@ from circlekit.ops.numerics.fixed_point import (
     Ints,
     QuantizedMultiplier,
     bit_length,
+    clamp_to_dtype,
     exp_on_negative_values,
     get_inv_sqrt_quantized_multiplier,
     get_reciprocal,
     log_x_for_x_greater_than_or_equal_to_1,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
+    round_half_away,
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.numerics.lookup_tables import interpolated, interpolation_table
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
@@ -72,6 +78,7 @@ class ExpTable(NamedTuple):
     lowest: int
 
 
+@lru_cache(maxsize=64)  # the table costs more than the SOFTMAX of a few classes
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit data with ``scale`` (for SOFTMAX: the scale of the data times beta).
 
@@ -107,6 +114,8 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 
     The scale of the result is 1 / 2^n for n bits of that dtype, and its lowest integer stands for 0.0.
     """
+    if follows_optimized_kernels():
+        return optimized_softmax(x, np.float32(beta) * scale_of(input), output)
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
@@ -144,6 +153,25 @@ def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
     return np.asarray(np.clip(out >> right_shift, 0, 32767), np.int16)
 
 
+def exponentials(x: Array, scale: np.float32) -> tuple[Array, Array]:
+    """Return exp(-scale * d) for the distances d of 8-bit ``x`` from its maxima, and the sums, [..., 1].
+
+    Both are float32, and the sums are added element by element, as in LiteRT's optimized kernels.
+    """
+    table = np.exp((-scale * np.arange(256, dtype=np.float32)).astype(np.float64)).astype(np.float32)
+    powers = table[below_maximum(x)]
+    return powers, np.cumsum(powers, axis=-1, dtype=np.float32)[..., -1:]
+
+
+def optimized_softmax(x: Array, scale: np.float32, output: Value) -> Array:
+    """Return SOFTMAX as LiteRT's optimized kernels compute it; ``scale``: that of ``x``, times beta."""
+    powers, total = exponentials(x, scale)
+    steps = powers * (1 / (total * scale_of(output)))
+    # uint8: the sum with 1/2 is rounded to float32
+    rounded = np.trunc(steps + np.float32(0.5)) if output.dtype is u8 else round_half_away(steps)
+    return clamp_to_dtype(rounded, output)
+
+
 # -- LOG_SOFTMAX -------------------------------------------------------------------------------
 
 
@@ -152,6 +180,8 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
 
     The result has the scale 1/16, and its largest integer stands for 0.0.
     """
+    if follows_optimized_kernels():
+        return optimized_log_softmax(x, scale_of(input))
     table = exp_table(float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
@@ -164,6 +194,17 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high
     return np.asarray(np.clip(np.where(-distance > lowest, out, low), low, high), x.dtype)
+
+
+def optimized_log_softmax(x: Array, scale: np.float32) -> Array:
+    """Return LOG_SOFTMAX as LiteRT's optimized kernels compute it; ``scale``: that of ``x``."""
+    step = np.float32(1 / 16)
+    _, total = exponentials(x, scale)
+    logarithm = np.log(total.astype(np.float64)).astype(np.float32)
+    offset = (scale * largest(x).astype(np.float32) + logarithm) / step
+    rounded = np.rint(scale / step * x.astype(np.float32) - offset)
+    low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    return np.asarray(np.clip(rounded + high, low, high), x.dtype)
 
 
 # -- L2_NORMALIZATION --------------------------------------------------------------------------

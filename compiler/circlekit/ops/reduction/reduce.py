@@ -165,7 +165,8 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
     """The sum.  Integers wrap around; for bools the result is whether at least one is true.
 
     LiteRT's reference kernel reads quantized int8 and int16 as uint8, by mistake.  Here they are summed as in
-    LiteRT's optimized kernel, and rescaled in float32.
+    LiteRT's optimized kernel, and rescaled in float32.  Quantized uint8 is rescaled in fixed point, or in
+    float32 like the optimized kernel if it is followed.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -174,7 +175,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
         count, total = elements_per_result(x, axes), self.int32_sums(x, axes)
         if count == 0:
             return np.zeros(total.shape, x.dtype)
-        if x.dtype == np.uint8:
+        if x.dtype == np.uint8 and not follows_optimized_kernels():
             multiplier = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
             centered = total - zero_point_of(self.input) * count
             return clamp_to_dtype(multiply_by_quantized_multiplier(centered, multiplier), self.output)
@@ -278,7 +279,7 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     """Base class of ARG_MAX and ARG_MIN: the index of the first extreme element along the axis ``dimension``.
 
     The result does not have that axis.  NaN is ignored; if all elements are NaN, the index is 0.  An axis of
-    0 elements has no extreme: the kernel then fails.
+    0 elements has no extreme: the shape rule refuses it.
     """
 
     quantization_rule = OWN_RANGES
@@ -298,6 +299,8 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))
         axis = normalized_axis(axis, len(shape))
+        if shape[axis] == 0:
+            raise ShapeError(f"{self.code}: expected elements along axis {axis}, got none")
         return TensorType(self.output_type, (*shape[:axis], *shape[axis + 1 :]))
 
     def kernel(self, input: Array, dimension: Array) -> Array:
