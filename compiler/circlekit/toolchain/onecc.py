@@ -18,6 +18,7 @@ from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.drivers.importing import run_import
 from circlekit.toolchain.option import SWITCH_WORDS, DriverError, StepFailed, UsageFault, naming
+from circlekit.toolchain.process_exit import HelpParser
 from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, read_workflow
 
@@ -72,7 +73,7 @@ def _parser(session: Session) -> argparse.ArgumentParser:
         "\n".join([f"{title}:", *(f"  {name:10} {text}" for name, text in names.items())])
         for title, names in SUBCOMMANDS.items()
     )
-    parser = argparse.ArgumentParser(
+    parser = HelpParser(
         "onecc",
         "onecc [-h] [-v] [-C CONFIG | -W WORKFLOW] [-b BACKEND | -T TARGET] [-O OPTIMIZATION] "
         "[COMMAND <args>]",
