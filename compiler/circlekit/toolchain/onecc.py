@@ -106,6 +106,7 @@ def _main(words: list[str], session: Session) -> None:
     if not arguments.config and not arguments.workflow:
         raise UsageFault("-C/--config or -W/--workflow argument is required")
     _check(arguments, session)
+    _warn_of_ignored(arguments, session)
     session.verbose = arguments.verbose
     if arguments.config:
         chosen = Choice(arguments.O, arguments.backend, arguments.target)
@@ -130,6 +131,16 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
             "'backend' and 'target' are mutually exclusive option. "
             "'target' option automatically set a backend."
         )
+
+
+def _warn_of_ignored(arguments: argparse.Namespace, session: Session) -> None:
+    """Print a warning for each option that has no effect beside the others; ONE ignores it in silence."""
+    used, ignored = "-W", {"-O": arguments.O, "-T": arguments.target}
+    if arguments.config:
+        used, ignored = "-C", {"-W": arguments.workflow}
+    for flag, value in ignored.items():
+        if value:
+            session.report(f"WARNING: {flag} {value} has no effect beside {used}", "onecc")
 
 
 # -- steps ---------------------------------------------------------------------------------------
