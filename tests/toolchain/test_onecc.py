@@ -295,6 +295,13 @@ def test_a_driver_that_onecc_does_not_run_is_left_out_with_a_warning(run: Run, w
     assert (work / "net.circle").exists()
 
 
+def test_keys_of_default_may_be_used_in_other_texts(run: Run, work: Path) -> None:
+    begin = "[DEFAULT]\nname=net\n[onecc]\none-pack=True\n"
+    code, _, errors = run([], f"{begin}[one-pack]\ninput_path=%(name)s.tflite\noutput_path=%(name)s_pack\n")
+    assert (code, errors) == (0, "")
+    assert (work / "net_pack/net/metadata/MANIFEST").is_file()
+
+
 def test_options_without_effect_are_named(run: Run, work: Path) -> None:
     begin = "onecc: WARNING: "
     text = "[onecc]\none-pack=True\n[one-pack]\ninput_path=net.tflite\noutput_path=a\n"

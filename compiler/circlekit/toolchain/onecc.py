@@ -232,13 +232,14 @@ def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]
         if name not in (ONECC, ENVIRONMENT, BACKEND) and name not in known:
             near = did_you_mean(name, [*known, ONECC, ENVIRONMENT, BACKEND])
             raise DriverError("ValueError", f"{configuration.path}: unknown section [{name}]{near}")
-    on = []
-    for key, text in sections[ONECC].items():
-        if key == INCLUDE:
-            continue
-        if key not in known:
+    for key in configuration.own_keys(ONECC):
+        if key not in known and key != INCLUDE:
             near = did_you_mean(key, [*known, INCLUDE])
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] unknown key {key}{near}")
+    on = []
+    for key, text in sections[ONECC].items():
+        if key not in known:  # ``include``, or a key of [DEFAULT]
+            continue
         if text.lower() not in SWITCH_WORDS:
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] {key}: Not a boolean: {text}")
         if SWITCH_WORDS[text.lower()]:
