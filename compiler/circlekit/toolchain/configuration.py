@@ -18,6 +18,7 @@ from typing import Any
 from circlekit.errors import did_you_mean
 from circlekit.io.parse_json import parse_json
 from circlekit.toolchain.option import DriverError, Option
+from circlekit.toolchain.user_paths import expanded
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -115,12 +116,12 @@ def read_text(path: str, words: str) -> str:
     be read, or is not UTF-8.
     """
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8-sig")
+        return Path(expanded(path)).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DriverError("UnicodeDecodeError", f"{path}: expected text in UTF-8: {error}") from None
     except FileNotFoundError:
         problem = "no such file"
-    except (OSError, RuntimeError, ValueError) as error:  # no such user after ~; a null character in the path
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
         problem = getattr(error, "strerror", None) or str(error)
     raise DriverError("FileNotFoundError", f"{words}: {path}: {problem}")
 

@@ -23,6 +23,7 @@ from circlekit.ir.graph import Model
 from circlekit.toolchain.handed_models import HandedModels
 from circlekit.toolchain.installation import Installation, find_installation
 from circlekit.toolchain.option import DriverError, StepFailed, one_line
+from circlekit.toolchain.user_paths import expanded, real_path
 
 LOAD_FAILED, FAILED = 1, 255
 """ONE's exit codes of a program that cannot read its model, and of a program that fails otherwise."""
@@ -59,7 +60,7 @@ class Session:
             return handed
         from circlekit.api.models import load  # slow to import: drivers without a model do not wait for it
 
-        name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
+        name = expanded(path)  # messages show the path as it was given
         try:
             return load(name)
         except FileError as error:
@@ -78,7 +79,7 @@ class Session:
         from circlekit.io.write.save import save  # as in ``load``
         from circlekit.passes.engine.legalize import legalize  # as in ``load``
 
-        name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
+        name = expanded(path)  # messages show the path as it was given
         try:
             check_output_path(name)
             legal = legalize(model, "circle")
@@ -96,8 +97,7 @@ class Session:
         The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.
         """
-        real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path raises for ~UNKNOWN
-        path = f"{real}.log"
+        path = f"{real_path(output)}.log"
         try:
             self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
         except OSError as error:
@@ -199,9 +199,7 @@ class Session:
         ``values``: the driver's options by name.
         """
         if values.get("save_intermediate"):
-            path = str(values["output_path"])
-            output = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # as in ``logging``
-            yield Path(output).parent
+            yield Path(real_path(values["output_path"])).parent
             return
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)

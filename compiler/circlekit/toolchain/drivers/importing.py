@@ -23,6 +23,7 @@ from circlekit.toolchain.option import (
     Values,
 )
 from circlekit.toolchain.session import Session
+from circlekit.toolchain.user_paths import expanded
 
 KEEP_BATCHMATMUL = Option(
     "experimental_disable_batchmatmul_unfold", "keep BATCH_MATMUL, do not split it into FULLY_CONNECTED",
@@ -69,7 +70,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
     ``is_bcq``: add ONE's metadata of binary-coded weights.
     """
     values = invocation.values
-    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    source, target = expanded(values["input_path"]), str(values["output_path"])
     kind = str(values["model_format"])
     arrays = invocation.flags("input_arrays", "input_shapes", "output_arrays")
     more = [*(["--bcq"] if is_bcq else []), *_script_flags(values)]
@@ -211,7 +212,7 @@ def _convert_onnx(invocation: Invocation, session: Session) -> None:
     The result gets the names, order and layout of the ONNX model's inputs and outputs.
     """
     values = invocation.values
-    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    source, target = expanded(values["input_path"]), str(values["output_path"])
     flags = [*_script_flags(values), *(["--verbose"] if session.verbose else [])]
     with session.intermediate(values) as folder:
         path, arrays_path = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
