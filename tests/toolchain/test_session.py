@@ -183,3 +183,15 @@ def test_a_file_that_has_changed_is_read(work: Path) -> None:
     saved(session, ["a.circle"])
     Path("a.circle").unlink()
     assert session.models.take("a.circle") is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out.log").symlink_to("/dev/full")
+    session = Session()
+    expected = r"No space left on device: '.*out.log' \(the log\)$"
+    with pytest.raises(DriverError, match=expected) as caught, session.logging("out"):
+        session.say("line")
+    assert caught.value.kind == "OSError"
+    assert session.log is None

@@ -99,10 +99,10 @@ class Session:
         """
         path = f"{real_path(output)}.log"
         try:
-            self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
+            # not buffered: if the disk is full, closing the file must not fail, too
+            self.log = open(path, "wb", buffering=0)  # noqa: SIM115, PTH123  # closed below
         except OSError as error:
-            message = f"{error.strerror}: '{path}' (the log of {output})"
-            raise DriverError(type(error).__name__, message) from None
+            raise _log_error(error, f"'{path}' (the log of {output})") from None
         try:
             yield
         finally:
@@ -136,10 +136,13 @@ class Session:
             raise StepFailed(name, unread if is_unread else FAILED) from None
 
     def write_log(self, text: str) -> None:
-        """Append ``text`` to the log, if there is one."""
-        if self.log is not None:
+        """Append ``text`` to the log, if there is one; raise DriverError if it cannot be written."""
+        if self.log is None:
+            return
+        try:
             self.log.write(text.encode())
-            self.log.flush()
+        except OSError as error:
+            raise _log_error(error, f"'{self.log.name}' (the log)") from None
 
     def say(self, text: str) -> None:
         """Print ``text`` and a line end to standard output and to the log."""
@@ -203,6 +206,11 @@ class Session:
             return
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
+
+
+def _log_error(error: OSError, log: str) -> DriverError:
+    """Return the error for a ``log``, a path with its description, that cannot be written."""
+    return DriverError(type(error).__name__, f"{error.strerror}: {log}")
 
 
 ONE_BEGINNINGS = ("ERROR", "Failed to open file")
