@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.cli.arguments import Parser, output_path
-from circlekit.cli.one.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.io.write.save import format_of
 from circlekit.ir.resources.resource_limits import limited
+from circlekit.toolchain.one_words import UNREADABLE, NotWrittenError
 from circlekit.toolchain.process_exit import INTERRUPTED, checking_stdout, flush_stdout, is_about_stdout
 
 FAILED = 1
