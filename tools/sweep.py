@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from circlekit.cli.command import INTERRUPTED
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import is_terminal
+from circlekit.toolchain.process_exit import INTERRUPTED
 
 T = TypeVar("T")
 

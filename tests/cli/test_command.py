@@ -13,12 +13,13 @@ import pytest
 
 from circlekit.cli import arguments, command
 from circlekit.cli.arguments import Parser
-from circlekit.cli.command import INTERRUPTED, Command
+from circlekit.cli.command import Command
 from circlekit.cli.one import tensor_commands
 from circlekit.cli.optimize import optimize as main
 from circlekit.cli.output import progress_line, terminal
 from circlekit.cli.recipes import dredd
 from circlekit.errors import ShapeError
+from circlekit.toolchain.process_exit import INTERRUPTED
 
 RECIPE = """
 graph main(%x: f32[2,3]) -> %y {

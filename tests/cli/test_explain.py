@@ -103,7 +103,7 @@ def test_circlekit_explain_leaves_the_model_alone(net: Path, capsys: pytest.Capt
     assert list(net.parent.iterdir()) == [net]
     assert explain([str(net), "--pass", FUSED]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"{FUSED} would rewrite 1 place if asked for by name; the nearest miss: %z = Add(")
+    assert text.startswith(f"{FUSED} would rewrite 1 place if run alone; the nearest miss: %z = Add(")
     assert explain([str(net), "--pass", FUSED, "--op", "MUL"]) == 2
 
 
@@ -151,7 +151,7 @@ NOTHING = "nothing to say: neither a rewrite nor a near miss"
         (
             [WOULD, QUIET],
             [
-                "these passes would rewrite something if named by the user: would (2 places)",
+                "these passes would rewrite something if run alone: would (2 places)",
                 "",
                 f"1 other pass has {NOTHING}",
             ],

@@ -45,6 +45,15 @@ def test_keys_of_default_belong_to_every_section() -> None:
     assert read_configuration("a.cfg").sections == {"one": {"a": "1", "b": "3"}, "two": {"a": "1", "b": "2"}}
 
 
+def test_unknown_keys_of_default_are_ignored() -> None:
+    Path("a.cfg").write_text("[DEFAULT]\nname=x\nsize=2\n[one]\na_b=%(name)s.circle\n")
+    expected = {"a_b": "x.circle", "size": "2"}
+    assert read_configuration("a.cfg").values("one", OPTIONS) == expected
+    Path("a.cfg").write_text("[DEFAULT]\nname=x\n[one]\nsiez=1\n")
+    with pytest.raises(DriverError, match="unrecognized: siez"):
+        read_configuration("a.cfg").values("one", OPTIONS)
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [

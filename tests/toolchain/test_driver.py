@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -184,3 +185,24 @@ def test_a_closed_pipe_ends_the_driver_without_a_line() -> None:
     code = "from circlekit.toolchain.driver import guarded\n"
     code += "raise SystemExit(guarded('one-x', print, lambda: print('line', flush=True)))\n"
     assert run_with_closed_pipe(code) == (141, b"")
+
+
+@pytest.mark.parametrize("words", ["['--help']", "['-v']"])
+def test_a_closed_pipe_ends_the_help_page_and_the_version(words: str) -> None:
+    code = "from circlekit.toolchain.drivers import all_drivers\n"
+    code += f"raise SystemExit(all_drivers()['one-pack']({words}))\n"
+    assert run_with_closed_pipe(code) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["-v"], ["--help"], ["import", "-v"], ["import", "--help"]])
+def test_a_full_disk_is_an_error_that_names_the_standard_output(words: list[str]) -> None:
+    code = "from circlekit.toolchain.onecc import onecc; raise SystemExit(onecc())"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    name = "one-import" if "import" in words else "onecc"
+    message = f"{name}: OSError: cannot write to the standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (255, message)

@@ -295,6 +295,26 @@ def test_a_driver_that_onecc_does_not_run_is_left_out_with_a_warning(run: Run, w
     assert (work / "net.circle").exists()
 
 
+def test_keys_of_default_may_be_used_in_other_texts(run: Run, work: Path) -> None:
+    begin = "[DEFAULT]\nname=net\n[onecc]\none-pack=True\n"
+    code, _, errors = run([], f"{begin}[one-pack]\ninput_path=%(name)s.tflite\noutput_path=%(name)s_pack\n")
+    assert (code, errors) == (0, "")
+    assert (work / "net_pack/net/metadata/MANIFEST").is_file()
+
+
+def test_options_without_effect_are_named(run: Run, work: Path) -> None:
+    begin = "onecc: WARNING: "
+    text = "[onecc]\none-pack=True\n[one-pack]\ninput_path=net.tflite\noutput_path=a\n"
+    code, _, errors = run(["-W", "flow.json"], text)
+    assert (code, errors) == (0, f"{begin}-W flow.json has no effect beside -C\n")
+    step = {"one-cmd": "one-pack", "commands": {"input_path": "net.tflite", "output_path": "b"}}
+    flow = {"workflows": ["A"], "A": {"steps": ["S"], "S": step}}
+    (work / "flow.json").write_text(json.dumps(flow))
+    code, _, errors = run(["-W", "flow.json", "-O1", "-T", "npu"])
+    warnings = [f"{begin}{option} has no effect beside -W" for option in ("-O 1", "-T npu")]
+    assert (code, errors.splitlines()) == (0, warnings)
+
+
 def test_groups_of_the_file_come_before_those_of_the_command_line(run: Run, work: Path) -> None:
     for name, keys in (("A", "fuse_mul_with_conv=True\n"), ("B", "fuse_mul_with_conv=False\n")):
         (work / f"../optimization/O{name}.cfg").write_text(f"[one-optimize]\n{keys}")

@@ -73,7 +73,7 @@ PLACE = "at net.circle > main\n   1  text of the model"
     [
         (FileError("Failed to open file: a"), "Failed to open file: a", 9),
         (FileError("cannot be written"), "ERROR: cannot be written", 255),
-        (FormatError("ERROR: Invalid input file 'a'"), "ERROR: Invalid input file 'a'", 9),
+        (FormatError("Invalid input file 'a'"), "ERROR: Invalid input file 'a'", 9),
         (FormatError("ERROR: odd"), "ERROR: odd", 255),
         (ModelError("Failed to open file: a"), "Failed to open file: a", 255),
         (ModelError("odd", PLACE), "ERROR: odd (at net.circle > main)", 255),
@@ -123,10 +123,10 @@ def test_a_block_has_the_prefix_and_the_exit_code_of_its_program(
     assert caught.value.code == 3
     assert capsys.readouterr().err == ""
     Path("odd.circle").write_bytes(b"odd" * 9)
-    with pytest.raises(FormatError, match=r"ERROR: Invalid input file 'odd.circle': ") as invalid:
+    with pytest.raises(FormatError, match=r"Invalid input file 'odd.circle': ") as invalid:
         session.load("odd.circle")
     assert "'odd.circle': odd.circle: " not in invalid.value.message
-    with pytest.raises(FileError, match=r"^ERROR: Failed to export 'none/a.circle': ") as failed:
+    with pytest.raises(FileError, match=r"^Failed to export 'none/a.circle': ") as failed:
         session.save(session.load("net.tflite"), "none/a.circle")
     assert failed.value.message.count("none/a.circle") == 1
 
@@ -183,3 +183,15 @@ def test_a_file_that_has_changed_is_read(work: Path) -> None:
     saved(session, ["a.circle"])
     Path("a.circle").unlink()
     assert session.models.take("a.circle") is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out.log").symlink_to("/dev/full")
+    session = Session()
+    expected = r"No space left on device: '.*out.log' \(the log\)$"
+    with pytest.raises(DriverError, match=expected) as caught, session.logging("out"):
+        session.say("line")
+    assert caught.value.kind == "OSError"
+    assert session.log is None

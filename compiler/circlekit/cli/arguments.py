@@ -18,14 +18,12 @@ from circlekit.io.write.save import check_extension
 from circlekit.ir.resources.byte_sizes import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
 from circlekit.targets.target_choice import choose_targets
-
-USAGE_ERROR = 2
-"""Exit code for wrong arguments."""
+from circlekit.toolchain.process_exit import USAGE_ERROR, HelpParser
 
 MODEL_HELP = "a .circle or .tflite file, or a model as text"
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(HelpParser):
     """A parser of the arguments of one command.
 
     A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.  Words
@@ -132,16 +130,6 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices, hint = ", ".join(action.choices), did_you_mean(value, action.choices)
             raise argparse.ArgumentError(action, f"expected one of {choices}, got {value!r}{hint}")
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Print ``message`` to ``file``; raise the error if the standard output cannot be written.
-
-        argparse would ignore this error.
-        """
-        if file is not None and file is sys.stdout:
-            file.write(message)
-        else:
-            super()._print_message(message, file)
 
     def _unknown(self, words: Sequence[str]) -> str:
         """Return the message of the error for ``words`` that are no arguments of the command."""

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.cli.arguments import Parser, output_path
-from circlekit.cli.one.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.io.write.save import format_of
 from circlekit.ir.resources.resource_limits import limited
+from circlekit.toolchain.one_words import UNREADABLE, NotWrittenError
+from circlekit.toolchain.process_exit import INTERRUPTED, checking_stdout, flush_stdout, is_about_stdout
 
-FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
-"""Exit codes; shells report the last two for a process that the signal INT or PIPE ended."""
-
-WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
-"""Error numbers of failed writes.  An OSError with one of them and no file name is about standard output."""
+FAILED = 1
+"""The exit code of a command that fails."""
 
 ONE_HEADING = "ERROR"
 """The first word of most error messages of ONE's commands; messages of other commands begin with "error"."""
@@ -87,6 +83,10 @@ class Command:
         An error is not raised: its message is printed, with ``--verbose`` after the traceback.  All text that
         ``run`` prints has its control characters escaped.
         """
+        return checking_stdout(lambda: self._code_of(argv), "error", FAILED)
+
+    def _code_of(self, argv: Sequence[str] | None) -> int:
+        """Run the command as ``__call__`` does; raise only errors of the standard output."""
         verbose = False
         progress = ProgressLine()
         try:
@@ -97,17 +97,16 @@ class Command:
             progress.is_shown = is_terminal(sys.stderr) and not getattr(arguments, "quiet", False)
             with limited(arguments.max_memory, arguments.max_calls), escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
-            return _flush_stdout(code)
+            flush_stdout()
+            return code
         except SystemExit as exit:  # argparse: help, version or wrong usage
-            return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:
-            if error.filename is None and error.errno in WRITE_ERRORS:
-                return _report_stdout(error)
-            return self._report(error, verbose)
+            return exit.code if isinstance(exit.code, int) else FAILED
         except KeyboardInterrupt:
             print(printable(progress.interrupted()), file=sys.stderr)
             return INTERRUPTED
         except Exception as error:  # also an internal error of circlekit
+            if is_about_stdout(error):
+                raise
             return self._report(error, verbose)
 
     def _report(self, error: Exception, verbose: bool) -> int:
@@ -134,26 +133,6 @@ def _check_apart(parser: Parser, arguments: argparse.Namespace) -> None:
                 with suppress(OSError, ValueError):  # no such file, or no path at all
                     if Path(output).is_file() and Path(output).samefile(path):
                         raise FileError(f"{output} is an input; choose another file to write")
-
-
-def _flush_stdout(code: int) -> int:
-    """Flush the standard output and return ``code``; if that fails, return the code of ``_report_stdout``."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError as error:
-        return _report_stdout(error)
-    return code
-
-
-def _report_stdout(error: OSError) -> int:
-    """Return the exit code; print that the standard output cannot be written, unless its reader has ended."""
-    # Python flushes the standard output at exit; without this line, that would fail again
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        return BROKEN_PIPE
-    print(f"error: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
-    return FAILED
 
 
 def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from circlekit.cli.arguments import USAGE_ERROR, Parser
-from circlekit.cli.command import INTERRUPTED, Command
+from circlekit.cli.arguments import Parser
+from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import did_you_mean
 from circlekit.ir.text.columns import format_definitions
+from circlekit.toolchain.process_exit import INTERRUPTED, USAGE_ERROR
 
 GROUPS: dict[str, dict[str, str]] = {
     "change a model": {

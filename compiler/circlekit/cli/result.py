@@ -16,7 +16,6 @@ from circlekit.api.models import ModelFile, target_format
 from circlekit.api.options import Options
 from circlekit.api.rewriting import convert
 from circlekit.cli.arguments import Parser, refusing
-from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import is_terminal, paragraph, printable, printing_to_stderr
@@ -26,6 +25,7 @@ from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns
 from circlekit.passes.engine.model_summary import Port
 from circlekit.passes.engine.optimization_report import Report
+from circlekit.toolchain.one_words import one_words
 from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12

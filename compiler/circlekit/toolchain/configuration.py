@@ -3,7 +3,7 @@
 
 A section gives the options of a driver, one of ONE's one-* commands, and has the driver's name.  With its
 option ``--section``, a driver reads another section instead.  Three sections belong to no driver: see ONECC.
-The keys of [DEFAULT] in an INI file belong to every section.
+The keys of [DEFAULT] in an INI file belong to every section that knows them; other sections ignore them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from circlekit.errors import did_you_mean
 from circlekit.io.parse_json import parse_json
 from circlekit.toolchain.option import DriverError, Option
+from circlekit.toolchain.user_paths import expanded
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,10 +35,16 @@ for which the model is compiled.
 
 @dataclass
 class Configuration:
-    """A configuration file.  ``sections``: {section: {key: text}}."""
+    """A configuration file.
+
+    ``sections``: {section: {key: text}}.  Each section also has the keys of [DEFAULT] in an INI file that it
+    does not set itself; [DEFAULT] is left out.
+    ``defaults``: the keys of [DEFAULT].
+    """
 
     path: str
     sections: dict[str, dict[str, str]]
+    defaults: Collection[str] = ()
 
     def section(self, name: str) -> dict[str, str]:
         """Return the section ``name``; raise DriverError if the file does not have it."""
@@ -58,6 +65,13 @@ class Configuration:
         """The target in the section [backend]; None if there is none."""
         return self.sections.get(BACKEND, {}).get("target") or None
 
+    def own_keys(self, name: str) -> list[str]:
+        """Return the keys of the section ``name`` without those of [DEFAULT].
+
+        Raise DriverError if there is no such section.
+        """
+        return [key for key in self.section(name) if key not in self.defaults]
+
     def values(self, name: str, options: Collection[Option], *, is_open: bool = False) -> dict[str, Any]:
         """Return {key of an option: its value} for those of ``options`` that the section ``name`` gives.
 
@@ -65,9 +79,8 @@ class Configuration:
         raise DriverError if there is no such section, and for wrong values.
         """
         known = {option.key: option for option in options}
-        section = self.section(name)
-        unknown = [] if is_open else [key for key in section if key.replace("-", "_") not in known]
-        if unknown:
+        unknown = [key for key in self.own_keys(name) if key.replace("-", "_") not in known]
+        if unknown and not is_open:
             near = did_you_mean(unknown[0], list(known))
             where = f"in section [{name}] of {self.path}"
             raise DriverError(  # "": the exit code is that of wrong usage
@@ -93,7 +106,7 @@ def read_configuration(path: str) -> Configuration:
     """
     text = read_text(path, "Not found given configuration file")
     is_toml = Path(path).suffix.lower() == ".toml"
-    return Configuration(path, _toml(text, path) if is_toml else ini_sections(text, path))
+    return Configuration(path, _toml(text, path)) if is_toml else read_ini(text, path)
 
 
 def read_text(path: str, words: str) -> str:
@@ -103,20 +116,19 @@ def read_text(path: str, words: str) -> str:
     be read, or is not UTF-8.
     """
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8-sig")
+        return Path(expanded(path)).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DriverError("UnicodeDecodeError", f"{path}: expected text in UTF-8: {error}") from None
     except FileNotFoundError:
         problem = "no such file"
-    except (OSError, RuntimeError, ValueError) as error:  # no such user after ~; a null character in the path
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
         problem = getattr(error, "strerror", None) or str(error)
     raise DriverError("FileNotFoundError", f"{words}: {path}: {problem}")
 
 
-def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of an INI file: {section: {key: text}}.
+def read_ini(text: str, path: str) -> Configuration:
+    """Return the configuration in the text of an INI file.
 
-    Each section also has the keys of [DEFAULT] that it does not set itself; [DEFAULT] is left out.
     ``text``: the content of the file.  ``path``: its path, for messages.
     ``#`` and ``;`` begin comments, within a line only after white space.  Keys are case-sensitive.  In a
     text, ``%(key)s`` stands for the text of that key, and ``%%`` for ``%``.
@@ -126,7 +138,8 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case
     try:
         parser.read_string(text, source=path)
-        return {name: dict(parser[name]) for name in parser.sections()}
+        sections = {name: dict(parser[name]) for name in parser.sections()}
+        return Configuration(path, sections, [*parser.defaults()])
     except configparser.Error as error:
         message = " ".join(str(error).split())
         message = message if path in message else f"{path}: {message}"

@@ -7,7 +7,6 @@ The command onecc runs several drivers, its steps, in one process.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +29,15 @@ from circlekit.toolchain.option import (
     naming,
     one_line,
 )
+from circlekit.toolchain.process_exit import (
+    INTERRUPTED,
+    USAGE_ERROR,
+    HelpParser,
+    checking_stdout,
+    flush_stdout,
+    is_about_stdout,
+)
 from circlekit.toolchain.session import FAILED, Session
-
-USAGE_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-"""Exit codes: 2 for wrong usage, as in argparse; as in shells, 130 after Ctrl-C, 141 after a broken pipe."""
 
 STANDARD = (
     Option("version", "show program's version number and exit", "-v", Kind.SWITCH),
@@ -134,7 +138,7 @@ class Driver:
 
     def parser(self, session: Session) -> argparse.ArgumentParser:
         """Return the parser of the command line."""
-        parser = argparse.ArgumentParser(
+        parser = HelpParser(
             self.name, self.usage, self.description, self.details(session),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
@@ -158,7 +162,7 @@ class Driver:
         command = vars(own)
         standard = {name: command.pop(name) for name in self.standard if name in command}
         if "version" in standard:
-            print(version_text(self.name))
+            print(version_text(self.name), flush=True)
             raise SystemExit(0)
         path, section = standard.get("config"), standard.get("section", self.name)
         configuration = None if path is None else read_configuration(path)
@@ -212,8 +216,14 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
 
     ``print_usage``: is called before the message of a UsageFault.
     """
+    return checking_stdout(lambda: _code_of(name, print_usage, work), f"{name}: OSError", FAILED)
+
+
+def _code_of(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
+    """Call ``work`` as ``guarded`` does; raise only errors of the standard output."""
     try:
         work()
+        flush_stdout()
         return 0
     except StepFailed as failure:  # its message was printed already
         return failure.code
@@ -230,13 +240,17 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
         return code if isinstance(code, int) else FAILED
     except KeyboardInterrupt:
         return _print(f"{name}: interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the program that read the standard output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the output at exit
-        return BROKEN_PIPE
     except Exception as error:  # a defect of circlekit also ends with one line and an exit code
+        if is_about_stdout(error):
+            raise
         if "-V" in sys.argv or "--verbose" in sys.argv:
             traceback.print_exc()
         return _print(f"{name}: {type(error).__name__}: {error}", FAILED)
+
+
+def print_text(name: str, text: str, end: str = "\n") -> int:
+    """Print ``text`` and ``end`` as the whole work of the driver ``name``; return the exit code."""
+    return guarded(name, lambda: None, lambda: print(text, end=end))
 
 
 def _print(line: str, code: int) -> int:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
 
-from circlekit.toolchain.configuration import ini_sections, read_text
+from circlekit.toolchain.configuration import read_ini, read_text
 from circlekit.toolchain.option import DriverError
 
 ENTRY_POINTS = "circlekit.backends"
@@ -110,7 +110,7 @@ class Installation:
                 "FileNotFoundError",
                 f"Not found given optimization configuration file: {name} (known groups: {known})",
             )
-        sections = ini_sections(groups[name], f"optimization/{name}.cfg")
+        sections = read_ini(groups[name], f"optimization/{name}.cfg").sections
         if list(sections) != ["one-optimize"]:
             raise DriverError(
                 "AssertionError",
@@ -135,7 +135,7 @@ class Installation:
                 f"Not found given target configuration: {target} (expected {path}; known targets: {known})",
             )
         text = read_text(str(path), "Not found given target configuration")
-        keys = ini_sections(f"[target]\n{text}", str(path))["target"]
+        keys = read_ini(f"[target]\n{text}", str(path)).sections["target"]
         if keys.get("TARGET") != target:
             raise DriverError("RuntimeError", f"Invalid target file: {path}: expected TARGET={target}")
         if "BACKEND" not in keys:

@@ -18,6 +18,7 @@ from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.drivers.importing import run_import
 from circlekit.toolchain.option import SWITCH_WORDS, DriverError, StepFailed, UsageFault, naming
+from circlekit.toolchain.process_exit import HelpParser
 from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, read_workflow
 
@@ -72,7 +73,7 @@ def _parser(session: Session) -> argparse.ArgumentParser:
         "\n".join([f"{title}:", *(f"  {name:10} {text}" for name, text in names.items())])
         for title, names in SUBCOMMANDS.items()
     )
-    parser = argparse.ArgumentParser(
+    parser = HelpParser(
         "onecc",
         "onecc [-h] [-v] [-C CONFIG | -W WORKFLOW] [-b BACKEND | -T TARGET] [-O OPTIMIZATION] "
         "[COMMAND <args>]",
@@ -105,6 +106,7 @@ def _main(words: list[str], session: Session) -> None:
     if not arguments.config and not arguments.workflow:
         raise UsageFault("-C/--config or -W/--workflow argument is required")
     _check(arguments, session)
+    _warn_of_ignored(arguments, session)
     session.verbose = arguments.verbose
     if arguments.config:
         chosen = Choice(arguments.O, arguments.backend, arguments.target)
@@ -129,6 +131,16 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
             "'backend' and 'target' are mutually exclusive option. "
             "'target' option automatically set a backend."
         )
+
+
+def _warn_of_ignored(arguments: argparse.Namespace, session: Session) -> None:
+    """Print a warning for each option that has no effect beside the others; ONE ignores it in silence."""
+    used, ignored = "-W", {"-O": arguments.O, "-T": arguments.target}
+    if arguments.config:
+        used, ignored = "-C", {"-W": arguments.workflow}
+    for flag, value in ignored.items():
+        if value:
+            session.report(f"WARNING: {flag} {value} has no effect beside {used}", "onecc")
 
 
 # -- steps ---------------------------------------------------------------------------------------
@@ -220,13 +232,14 @@ def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]
         if name not in (ONECC, ENVIRONMENT, BACKEND) and name not in known:
             near = did_you_mean(name, [*known, ONECC, ENVIRONMENT, BACKEND])
             raise DriverError("ValueError", f"{configuration.path}: unknown section [{name}]{near}")
-    on = []
-    for key, text in sections[ONECC].items():
-        if key == INCLUDE:
-            continue
-        if key not in known:
+    for key in configuration.own_keys(ONECC):
+        if key not in known and key != INCLUDE:
             near = did_you_mean(key, [*known, INCLUDE])
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] unknown key {key}{near}")
+    on = []
+    for key, text in sections[ONECC].items():
+        if key not in known:  # ``include``, or a key of [DEFAULT]
+            continue
         if text.lower() not in SWITCH_WORDS:
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] {key}: Not a boolean: {text}")
         if SWITCH_WORDS[text.lower()]:

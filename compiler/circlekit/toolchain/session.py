@@ -18,14 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, TextIO
 
-from circlekit.errors import CirclekitError, FileError, FormatError, ParseError
+from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.graph import Model
 from circlekit.toolchain.handed_models import HandedModels
 from circlekit.toolchain.installation import Installation, find_installation
+from circlekit.toolchain.one_words import INVALID, UNREADABLE, one_words
 from circlekit.toolchain.option import DriverError, StepFailed, one_line
+from circlekit.toolchain.user_paths import expanded, real_path
 
 LOAD_FAILED, FAILED = 1, 255
 """ONE's exit codes of a program that cannot read its model, and of a program that fails otherwise."""
+
+UNREAD = (UNREADABLE, INVALID)
+"""The beginnings of messages about models that cannot be read."""
 
 
 @dataclass
@@ -59,14 +64,9 @@ class Session:
             return handed
         from circlekit.api.models import load  # slow to import: drivers without a model do not wait for it
 
-        name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
-        try:
+        name = expanded(path)
+        with one_words(name, ""):
             return load(name)
-        except FileError as error:
-            raise FileError(f"Failed to open file: {error.message}") from None
-        except (FormatError, ParseError) as error:
-            reason = error.message.removeprefix(f"{name}: ")
-            raise FormatError(f"ERROR: Invalid input file '{path}': {reason}", *error.where) from None
 
     def save(self, model: Model, path: str, words: str = "Failed to export") -> None:
         """Write ``model`` to ``path`` as circle, whatever the extension is.
@@ -78,13 +78,11 @@ class Session:
         from circlekit.io.write.save import save  # as in ``load``
         from circlekit.passes.engine.legalize import legalize  # as in ``load``
 
-        name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
-        try:
+        name = expanded(path)
+        with one_words("", name, words):
             check_output_path(name)
             legal = legalize(model, "circle")
             save(legal, name, "circle")
-        except FileError as error:
-            raise FileError(f"ERROR: {words} '{path}': {error.message.removeprefix(f'{name}: ')}") from None
         self.models.put(legal, path)
 
     # -- programs --------------------------------------------------------------------------------
@@ -96,13 +94,12 @@ class Session:
         The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.
         """
-        real = os.path.realpath(os.path.expanduser(output))  # noqa: PTH111  # Path raises for ~UNKNOWN
-        path = f"{real}.log"
+        path = f"{real_path(output)}.log"
         try:
-            self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
+            # not buffered: if the disk is full, closing the file must not fail, too
+            self.log = open(path, "wb", buffering=0)  # noqa: SIM115, PTH123  # closed below
         except OSError as error:
-            message = f"{error.strerror}: '{path}' (the log of {output})"
-            raise DriverError(type(error).__name__, message) from None
+            raise _log_error(error, f"'{path}' (the log of {output})") from None
         try:
             yield
         finally:
@@ -128,7 +125,7 @@ class Session:
         except StepFailed:
             raise
         except CirclekitError as error:
-            begin = "" if error.message.startswith(ONE_BEGINNINGS) else "ERROR: "
+            begin = "" if error.message.startswith(("ERROR", UNREADABLE)) else "ERROR: "
             is_unread = isinstance(error, FileError | FormatError) and error.message.startswith(UNREAD)
             self.report(begin + one_line(error), prefix=prefix or name)
             if "\n" in str(error):
@@ -136,10 +133,13 @@ class Session:
             raise StepFailed(name, unread if is_unread else FAILED) from None
 
     def write_log(self, text: str) -> None:
-        """Append ``text`` to the log, if there is one."""
-        if self.log is not None:
+        """Append ``text`` to the log, if there is one; raise DriverError if it cannot be written."""
+        if self.log is None:
+            return
+        try:
             self.log.write(text.encode())
-            self.log.flush()
+        except OSError as error:
+            raise _log_error(error, f"'{self.log.name}' (the log)") from None
 
     def say(self, text: str) -> None:
         """Print ``text`` and a line end to standard output and to the log."""
@@ -199,16 +199,12 @@ class Session:
         ``values``: the driver's options by name.
         """
         if values.get("save_intermediate"):
-            path = str(values["output_path"])
-            output = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # as in ``logging``
-            yield Path(output).parent
+            yield Path(real_path(values["output_path"])).parent
             return
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
 
 
-ONE_BEGINNINGS = ("ERROR", "Failed to open file")
-"""Messages that begin with one of these are printed as they are; all others get ``ERROR: `` before them."""
-
-UNREAD = ("Failed to open file", "ERROR: Invalid input file")
-"""The beginnings of messages about models that cannot be read."""
+def _log_error(error: OSError, log: str) -> DriverError:
+    """Return the error for a ``log``, a path with its description, that cannot be written."""
+    return DriverError(type(error).__name__, f"{error.strerror}: {log}")

@@ -9,8 +9,8 @@ import pytest
 
 import circlekit
 from circlekit.cli.one.one_files import load_model, save_model
-from circlekit.cli.one.one_words import NotWrittenError, one_words
 from circlekit.errors import CirclekitError, FileError, FormatError, ParseError
+from circlekit.toolchain.one_words import NotWrittenError, one_words
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,17 @@ def test_errors_are_about_the_input_or_the_output(
     with pytest.raises(CirclekitError) as caught, one_words("a", "b", "No luck"):
         raise error
     assert (type(caught.value), caught.value.message) == (kind, message)
+
+
+def test_a_path_without_a_name() -> None:
+    expected = "^Failed to open file: a file without a name cannot be read$"
+    with pytest.raises(FileError, match=expected), one_words("", ""):
+        circlekit.load("")
+
+
+def test_an_error_of_a_model_to_write_stays() -> None:
+    with pytest.raises(FormatError, match=r"^too large$"), one_words("", "b"):
+        raise FormatError("too large")
 
 
 @pytest.mark.parametrize(("name", "format"), [("o", "circle"), ("o.bin", "circle"), ("o.tflite", "tflite")])

@@ -100,7 +100,7 @@ def test_text_begins_with_what_was_rewritten() -> None:
     (before,) = circlekit.explain(model, PASS)
     assert len(model.main) == 7, "the model that is explained stays as it is"
     expected = [
-        f"{PASS} would rewrite 1 place if asked for by name; the nearest miss:",
+        f"{PASS} would rewrite 1 place if run alone; the nearest miss:",
         "  %b = Relu(%l) : f32[2,3]",
         "    %l/rhs: expected the constant 6.0",
     ]

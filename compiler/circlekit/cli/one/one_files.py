@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from circlekit.api.models import load, save
 from circlekit.api.structure_checks import check_structure
-from circlekit.cli.one.one_words import one_words
 from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
+from circlekit.toolchain.one_words import one_words
 
 
 def load_model(path: str) -> Model:

@@ -38,7 +38,7 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     For a single pass, yield its text.  For several passes, yield:
 
     1. the text of each pass that rewrote something or has a near miss
-    2. a list of passes that rewrote nothing, but would if the user named them
+    2. a list of passes that rewrote nothing, but would if each ran alone
     3. the number of all other passes
 
     The texts 2 and 3 are left out if there are no such passes.
@@ -51,7 +51,7 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     rest = [explanation for explanation in passes if explanation not in shown]
     would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]
     if would:
-        yield f"these passes would rewrite something if named by the user: {', '.join(would)}"
+        yield f"these passes would rewrite something if run alone: {', '.join(would)}"
     if count := len(rest) - len(would):
         others = "1 other pass has" if count == 1 else f"{count} other passes have"
         yield f"{others} nothing to say: neither a rewrite nor a near miss"

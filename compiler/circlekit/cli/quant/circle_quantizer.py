@@ -11,7 +11,6 @@ from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one.one_words import one_words
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
@@ -30,6 +29,7 @@ from circlekit.quant.one.settings import (
 )
 from circlekit.quant.one.weights_only import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
+from circlekit.toolchain.one_words import one_words
 
 DESCRIPTION = """Quantize a circle or TFLite model as ONE does.
 

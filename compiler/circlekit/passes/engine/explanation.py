@@ -26,8 +26,8 @@ class Explanation:
     """What a pass changed in a model, and why it changed no more; ``print`` shows it as a block of text.
 
     ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
-    rewrites that it would make in the optimized model, if it were asked for by name.  ``refusals``: what it
-    would still refuse after these rewrites, the nearest misses first.  ``remarks``: sentences on what the
+    rewrites that it would make in the optimized model if it ran alone, with all rules.  ``refusals``: what
+    it would still refuse after these rewrites, the nearest misses first.  ``remarks``: sentences on what the
     pass needs, or why nothing is known.
     """
 
@@ -55,7 +55,7 @@ class Explanation:
         head = f"{self.pass_name} rewrote {places(self.rewrote)}"
         if self.would_rewrite:
             more = " more" if self.rewrote else ""
-            would = f"would rewrite {places(self.would_rewrite)}{more} if asked for by name"
+            would = f"would rewrite {places(self.would_rewrite)}{more} if run alone"
             head = f"{head}; it {would}" if self.rewrote else f"{self.pass_name} {would}"
         if self.has_near_miss:
             head += "; the nearest misses:" if len(self.refusals) > 1 else "; the nearest miss:"
@@ -87,7 +87,7 @@ class OpExplanation:
 
     ``print`` shows it as a block of text.
     ``op``: the operator as text, in the graph named ``graph``.  ``passes``: the passes that would rewrite it
-    if they were asked for by name.  ``refusals``: at most one refusal of each pass, the nearest first.
+    if each ran alone.  ``refusals``: at most one refusal of each pass, the nearest first.
     """
 
     graph: str
@@ -102,7 +102,7 @@ class OpExplanation:
         """Yield the lines of the text."""
         yield self.op
         if self.passes:
-            yield f"  would be rewritten by {', '.join(self.passes)} if asked for by name"
+            yield f"  would be rewritten by {', '.join(self.passes)} if run alone"
         by_sentence: dict[tuple[str, bool], list[str]] = {}  # several passes may give one sentence
         for refusal in self.refusals:
             by_sentence.setdefault((refusal.sentence, refusal.is_partial), []).append(refusal.pass_name)

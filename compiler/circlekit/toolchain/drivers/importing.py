@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
+from circlekit.toolchain.driver import Driver, Invocation, guarded, print_text, version_text
 from circlekit.toolchain.importers import ONNX, PYTORCH, TENSORFLOW
 from circlekit.toolchain.option import (
     INPUT_PATH,
@@ -23,6 +23,7 @@ from circlekit.toolchain.option import (
     Values,
 )
 from circlekit.toolchain.session import Session
+from circlekit.toolchain.user_paths import expanded
 
 KEEP_BATCHMATMUL = Option(
     "experimental_disable_batchmatmul_unfold", "keep BATCH_MATMUL, do not split it into FULLY_CONNECTED",
@@ -69,7 +70,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
     ``is_bcq``: add ONE's metadata of binary-coded weights.
     """
     values = invocation.values
-    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    source, target = expanded(values["input_path"]), str(values["output_path"])
     kind = str(values["model_format"])
     arrays = invocation.flags("input_arrays", "input_shapes", "output_arrays")
     more = [*(["--bcq"] if is_bcq else []), *_script_flags(values)]
@@ -211,7 +212,7 @@ def _convert_onnx(invocation: Invocation, session: Session) -> None:
     The result gets the names, order and layout of the ONNX model's inputs and outputs.
     """
     values = invocation.values
-    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    source, target = expanded(values["input_path"]), str(values["output_path"])
     flags = [*_script_flags(values), *(["--verbose"] if session.verbose else [])]
     with session.intermediate(values) as folder:
         path, arrays_path = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
@@ -239,11 +240,12 @@ def onnx2circle(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
-    is_help = bool({"-h", "--help"} & {*words})
-    if len(paths) != 2 or is_help:
-        usage = "usage: onnx2circle [--dynamic_batch_to_single_batch] ONNX CIRCLE"
-        print(usage, file=sys.stdout if is_help else sys.stderr)
-        return 0 if is_help else 255
+    usage = "usage: onnx2circle [--dynamic_batch_to_single_batch] ONNX CIRCLE"
+    if {"-h", "--help"} & {*words}:
+        return print_text("onnx2circle", usage)
+    if len(paths) != 2:
+        print(usage, file=sys.stderr)
+        return 255
     session = Session()
     options = ["-i", paths[0], "-o", paths[1], *flags]
     return guarded(
@@ -280,11 +282,9 @@ def run_import(words: list[str], session: Session) -> int:
     usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
     kind = next((word for word in words if word in KINDS), None)
     if words[:1] in (["-v"], ["--version"]):
-        print(version_text("one-import"))
-        return 0
+        return print_text("one-import", version_text("one-import"))
     if kind is None and words[:1] in (["-h"], ["--help"]):
-        print(usage)
-        return 0
+        return print_text("one-import", usage)
     if kind is None:
         print(
             f"{usage}\none-import: error: expected one of {kinds}, got {' '.join(words) or 'nothing'}",

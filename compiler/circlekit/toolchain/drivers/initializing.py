@@ -12,7 +12,7 @@ from pathlib import Path
 
 from circlekit.api.models import check_apart
 from circlekit.io.write.file_writer import write_file
-from circlekit.toolchain.driver import Driver, Invocation, version_text
+from circlekit.toolchain.driver import Driver, Invocation, print_text, version_text
 from circlekit.toolchain.drivers.backends import run_program
 from circlekit.toolchain.option import INPUT_PATH, Kind, Option, UsageFault, Values
 from circlekit.toolchain.session import Session
@@ -119,5 +119,6 @@ def one_version(argv: Sequence[str] | None = None) -> int:
     """
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")  # begins with "NAME version NUMBER"
-    print(text if names else text.splitlines()[0].split()[-1], end="\n" if names else "")
-    return 0
+    if names:
+        return print_text("one-version", text)
+    return print_text("one-version", text.splitlines()[0].split()[-1], end="")

@@ -22,6 +22,7 @@ from circlekit.io.write.file_writer import made_folders, write_file
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kind, Option, StepFailed
 from circlekit.toolchain.session import Session
+from circlekit.toolchain.user_paths import expanded
 
 FORMAT_VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
 """The fields of the manifest with the version of the format."""
@@ -130,7 +131,7 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _run(invocation: Invocation, session: Session) -> None:
     """Run one-pack: write a package with one model."""
-    source, folder = (Path(str(invocation.values[key])).expanduser() for key in ("input_path", "output_path"))
+    source, folder = (Path(expanded(invocation.values[key])) for key in ("input_path", "output_path"))
     session.write_log(f"model2nnpkg -o {folder} -m {source}\n")
     _pack(session, [source], folder, source.stem)
 

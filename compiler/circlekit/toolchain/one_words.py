@@ -11,6 +11,9 @@ from circlekit.errors import FileError, FormatError, ParseError
 UNREADABLE = "Failed to open file"
 """The first words of the message about a file that cannot be read; ONE prints no ``ERROR:`` before it."""
 
+INVALID = "Invalid input file"
+"""The first words of the message about a file that is not a valid model."""
+
 
 class NotWrittenError(FileError):
     """The output cannot be written.  The exit code differs from that for an input that cannot be read."""
@@ -23,7 +26,7 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
     ``source``: the path that the context reads.  ``target``: the path that it writes.  ``""``: no path.
     ``failed``: the first words of the message about ``target``.
 
-    - A FormatError or ParseError becomes a FormatError.
+    - A FormatError or ParseError becomes a FormatError if there is a ``source``.
     - A FileError that begins with ``source`` or says "cannot be read" becomes another FileError.
     - Any other FileError becomes a NotWrittenError.
 
@@ -36,8 +39,11 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
     except FileError as error:
         reason = error.message.removeprefix(f"{source}: ")
         if reason != error.message or "cannot be read" in reason:
-            raise FileError(f"{UNREADABLE}: {source}: {reason}", *error.where) from None
+            place = f"{source}: " if source else ""
+            raise FileError(f"{UNREADABLE}: {place}{reason}", *error.where) from None
         raise NotWrittenError(f"{failed} {target!r}: {error.message.removeprefix(f'{target}: ')}") from None
     except (FormatError, ParseError) as error:
+        if not source:
+            raise
         reason = error.message.removeprefix(f"{source}: ")
-        raise FormatError(f"Invalid input file {source!r}: {reason}", *error.where) from None
+        raise FormatError(f"{INVALID} {source!r}: {reason}", *error.where) from None
