@@ -8,8 +8,9 @@ import pytest
 
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
+    INTEGER_EDGES,
     InputSet,
-    index_bounds,
+    InputUse,
     input_sets,
     make_input,
     make_inputs,
@@ -69,6 +70,41 @@ def test_small_inputs_meet_every_edge_in_several_sets() -> None:
     assert [s.label for s in input_sets(large)] == ["normal", "boundary", "zero"]
 
 
+def test_integers_that_are_only_data_have_signs_and_thresholds() -> None:
+    graph = main_graph(
+        "graph main(%x: i32[7], %n: u32[7]) -> %y, %z { %y = Minimum(%x, [200]) %z = Add(%n, %n) }"
+    )
+    sets = input_sets(graph)
+    assert [s.label for s in sets] == [
+        "normal", "boundary", "boundary_2", "boundary_3", "threshold", "threshold_2", "zero",
+    ]  # fmt: skip
+    x, n = np.stack([np.stack(make_inputs(graph, s)) for s in sets if s.kind == "boundary"], 1).tolist()
+    assert {number for row in x for number in row} == set(INTEGER_EDGES)
+    assert {number for row in n for number in row} == {0, 1, 2, 3, 4, 6, 7, 8, 100}
+    x = [number for s in sets if s.kind == "threshold" for number in make_inputs(graph, s)[0].tolist()]
+    assert set(x) == {199, 200, 201, 202}
+    assert set(make_inputs(graph, NORMAL)[0].tolist()) <= {0, 1, 2, 3}
+
+
+def test_floats_are_below_at_and_above_thresholds() -> None:
+    graph = main_graph("""
+        graph main(%x: f32[6], %other: f32[20]) -> %y, %z {
+          %y = Minimum(%x, [200.0])
+          %z = Exp(%other)
+        }
+    """)
+    sets = [s for s in input_sets(graph) if s.kind == "threshold"]
+    assert [s.label for s in sets] == ["threshold", "threshold_2", "threshold_3"]
+    x = np.concatenate([make_inputs(graph, s)[0] for s in sets])
+    assert set(x.tolist()) == {175.0, 200.0, 225.0}
+    assert set(make_inputs(graph, sets[0])[1].tolist()) <= set(np.float32(EDGES).tolist())
+
+
+def test_thresholds_among_the_edges_need_no_further_sets() -> None:
+    graph = main_graph("graph main(%x: f32[16]) -> %y { %y = Exp(%x) }")
+    assert [s.label for s in input_sets(graph)] == ["normal", "boundary", "zero"]
+
+
 def test_quantized_data_uses_its_whole_range() -> None:
     scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
     value = Value("x", DType.INT16, (4000,), None, scale)
@@ -103,83 +139,11 @@ graph main(%table: f32[7,5], %ids: i64[2,3], %free: i32[4]) -> %y, %z {
 
 def test_indices_stay_below_what_they_index() -> None:
     graph = main_graph(GATHERS)
-    _, ids, free = graph.inputs
-    assert index_bounds(graph) == {id(ids): 5}
     normal = make_inputs(graph, NORMAL)
     assert normal[1].min() >= 0
     assert normal[1].max() < 5
-    assert id(free) not in index_bounds(graph)
-
-
-def test_the_smallest_of_several_tables_counts() -> None:
-    graph = main_graph("""
-        graph main(%a: f32[9,2], %b: f32[2,4], %ids: i32[3]) -> %y, %z {
-          %y = Gather(%a, %ids) {axis: 0} : f32[3,2]
-          %z = Gather(%b, %ids) {axis: -1} : f32[2,3]
-        }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[2]): 4}
-
-
-def test_indices_are_followed_into_called_graphs() -> None:
-    graph = main_graph("""
-        graph main(%table: f32[6,2], %i: i32[1]) -> %out, %j {
-          %out, %j = While(%table, %i) {cond: @cond, body: @body} : f32[6,2], i32[1]
-        }
-        graph cond(%table: f32[6,2], %i: i32[1]) -> %c {
-          %c = Less(%i, [3]) : bool[1]
-        }
-        graph body(%table: f32[6,2], %i: i32[1]) -> %next, %k {
-          %row = Gather(%table, %i) {axis: 0} : f32[1,2]
-          %next = Add(%table, %row) : f32[6,2]
-          %k = Add(%i, [1]) : i32[1]
-        }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[1]): 6}
-
-
-def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
-    graph = main_graph("""
-        graph main(%c: bool[1], %i: i32[2], %t: f32[5,2]) -> %y {
-          %y = If(%c, %i, %t) {then_graph: @take, else_graph: @other} : f32[2,2]
-        }
-        graph take(%j: i32[2], %u: f32[5,2]) -> %v { %v = Gather(%u, %j) : f32[2,2] }
-        graph other(%k: i32[2], %w: f32[5,2]) -> %z { %z = Gather(%w, %k) {axis: 1} : f32[2,2] }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[1]): 2}
-
-
-@pytest.mark.parametrize(
-    ("call", "bound"),
-    [
-        ("GatherNd(%t, %i)", 3),
-        ("GatherNd(%t, %free)", 3),
-        ("EmbeddingLookup(%i, %t)", 7),
-        ("Gather(%t, %i)", 7),
-        ("Gather(%t, %i) {axis: -1}", 4),
-        ("Gather(%any, %i)", None),
-        ("Gather(%t, %i) {axis: 5}", 4),  # axis 5 is invalid for rank 3; it counts as 5 % 3 = 2
-        ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
-    ],
-)
-def test_indices_are_bounded_by_the_axis_that_they_index(call: str, bound: int | None) -> None:
-    text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2], %free: i32[*]) -> %y { %y = CALL }"
-    result = "" if " : " in call else " : f32[*]"
-    graph = main_graph(text.replace("CALL", call + result))
-    index = graph.inputs[3 if "%free" in call else 2]
-    assert index_bounds(graph) == ({} if bound is None else {id(index): bound})
-
-
-def test_an_absent_table_has_no_size() -> None:
-    graph = main_graph("graph main(%t: f32[7], %i: i32[2]) -> %y { %y = Gather(%t, %i) }")
-    graph.ops[0].set_input(0, None)
-    assert index_bounds(graph) == {}
-
-
-def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> None:
-    graph = main_graph("graph main(%t: f32[7,2], %i: i32[2]) -> %y { %y = EmbeddingLookup(%i, %t) }")
-    graph.ops[0].inputs.pop()
-    assert index_bounds(graph) == {}
+    assert np.unique(make_inputs(graph, BOUNDARY)[1]).tolist() == [0, 4]
+    assert set(make_inputs(graph, BOUNDARY)[2].tolist()) < set(INTEGER_EDGES)
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
@@ -241,29 +205,18 @@ def test_edges_of_indices_fit_the_table_and_the_dtype(
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     value = Value("i", dtype, (40,), None, scale)
     for which in (NORMAL, BOUNDARY, ZERO):
-        array = make_input(value, which, bound=bound).astype(int)
+        array = make_input(value, which, use=InputUse(bound)).astype(int)
         assert 0 <= array.min() <= array.max() <= edges[-1]
-    assert np.unique(make_input(value, BOUNDARY, bound=bound)).tolist() == edges
+    assert np.unique(make_input(value, BOUNDARY, use=InputUse(bound))).tolist() == edges
 
 
 def test_indices_of_one_element_are_zero() -> None:
-    assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, bound=1).any()
+    assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, use=InputUse(1)).any()
 
 
 def test_integers_without_a_scale_are_not_quantized() -> None:
     form = Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))
     assert make_input(Value("i", DType.INT32, (100,), None, form), NORMAL).max() == 3
-
-
-def test_indices_are_not_followed_through_floats() -> None:
-    graph = main_graph("""
-        graph main(%t: f32[3], %i: i32[2]) -> %y {
-          %f = Cast(%i) : f32[2]
-          %j = Cast(%f) : i32[2]
-          %y = Gather(%t, %j) : f32[2]
-        }
-    """)
-    assert index_bounds(graph) == {}
 
 
 def test_unknown_dimensions_are_one_by_default() -> None:
