@@ -189,6 +189,20 @@ def test_interfaces_must_be_the_same(change: tuple[str, str], sentence: str) -> 
     assert all(output.equal for output in found.outputs)
 
 
+@pytest.mark.parametrize("factor", ["Mul(%e, [1.0])", "Add(%e, [0.0])"])
+def test_an_operator_that_only_clamps_infinities_may_be_removed(factor: str) -> None:
+    model = parse_model(f"graph main(%x: f32[4]) -> %y {{ %e = Exp(%x) %y = {factor} }}")
+    assert circlekit.optimize(model, "O1", verify=True).verified
+    assert [op.code for op in model.main] == ["EXP"]
+
+
+def test_a_division_by_zero_does_not_hide_other_differences() -> None:
+    """On zero inputs, the first element is 1 / 0, clamped to the largest finite number."""
+    text = "graph main(%x: f32[2]) -> %y { %s = Add(%x, [0.0, 1.0]) %y = Div([1.0, 1.0], %s) }"
+    found = compare(parse_model(text), parse_model(text.replace("[0.0, 1.0]", "[0.0, 1.5]")))
+    assert "zero" in {o.inputs for o in found.outputs if not o.equal}
+
+
 def test_an_output_that_is_always_zero_proves_little() -> None:
     dead = ("Relu(%x)", "Mul(%x, [0.0, 0.0, 0.0])")
     found = compare(net(dead), net(dead))
