@@ -23,6 +23,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 
 NORMAL, BOUNDARY, ZERO = InputSet("normal"), InputSet("boundary"), InputSet("zero")
+LAST = ["zero", "positive", "negative"]
 NUMBERS = [t for t in DType if t.numpy is not None]
 
 
@@ -63,7 +64,7 @@ def test_boundary_has_negative_zero_and_the_bends_of_activations() -> None:
 def test_small_inputs_meet_every_edge_in_several_sets() -> None:
     graph = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (8, 8))])
     sets = input_sets(graph)
-    assert [s.label for s in sets] == ["normal", "boundary", *(f"boundary_{i}" for i in range(2, 7)), "zero"]
+    assert [s.label for s in sets] == ["normal", "boundary", *(f"boundary_{i}" for i in range(2, 7)), *LAST]
     met = np.concatenate([make_inputs(graph, s)[0] for s in sets if s.kind == "boundary"])
     assert set(met.tolist()) == {float(np.float32(edge)) for edge in EDGES}
     large = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (64, 64))])
@@ -76,7 +77,7 @@ def test_integers_that_are_only_data_have_signs_and_thresholds() -> None:
     )
     sets = input_sets(graph)
     assert [s.label for s in sets] == [
-        "normal", "boundary", "boundary_2", "boundary_3", "threshold", "threshold_2", "zero",
+        "normal", "boundary", "boundary_2", "boundary_3", "threshold", "threshold_2", *LAST,
     ]  # fmt: skip
     x, n = np.stack([np.stack(make_inputs(graph, s)) for s in sets if s.kind == "boundary"], 1).tolist()
     assert {number for row in x for number in row} == set(INTEGER_EDGES)
@@ -102,7 +103,7 @@ def test_floats_are_below_at_and_above_thresholds() -> None:
 
 def test_thresholds_among_the_edges_need_no_further_sets() -> None:
     graph = main_graph("graph main(%x: f32[16]) -> %y { %y = Exp(%x) }")
-    assert [s.label for s in input_sets(graph)] == ["normal", "boundary", "zero"]
+    assert [s.label for s in input_sets(graph)] == ["normal", "boundary", *LAST]
 
 
 def test_quantized_data_uses_its_whole_range() -> None:
@@ -154,11 +155,11 @@ def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None
     """
     inputs = [Value(f"x{size}", DType.FLOAT32, (size, None)) for size in sizes]
     graph = Graph("g", [*inputs, Value("i", DType.INT32, (5000,))])
-    assert len(input_sets(graph)) == count + 2
+    assert len(input_sets(graph)) == count + (2 if sum(sizes) > 1024 else 4)
     assert {s.total for s in input_sets(graph) if s.kind == "boundary"} == {count}
     assert len(input_sets(Graph("g", []))) == 3
     # the dimension 0 counts as 1, so the input has 3 elements
-    assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 2
+    assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 4
 
 
 def test_complex_numbers_have_two_independent_parts() -> None:
@@ -176,6 +177,41 @@ def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType,
     """A float input is not quantized, so its zero is 0."""
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.short)
+def test_positive_and_negative_sets_have_one_sign(dtype: DType) -> None:
+    positive, negative = (
+        make_input(Value("x", dtype, (50,)), InputSet(kind), use=InputUse(is_free=True))
+        for kind in ("positive", "negative")
+    )
+    assert positive.dtype == negative.dtype == dtype.numpy
+    if positive.dtype.kind == "b":
+        assert positive.all()
+        assert not negative.any()
+        return
+    assert positive.real.min() >= 0
+    assert positive.real.max() > 1
+    if positive.dtype.kind != "u":
+        assert negative.real.max() <= 0
+        assert negative.real.min() < 0
+    if positive.dtype.kind in "fc":
+        assert np.abs(negative).max() < 0.01
+
+
+def test_quantized_integers_are_on_one_side_of_the_zero_point() -> None:
+    scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
+    value = Value("x", DType.UINT8, (400,), None, scale)
+    assert (make_input(value, InputSet("positive")).min(), make_input(value, InputSet("negative")).max()) == (
+        3,
+        3,
+    )
+
+
+@pytest.mark.parametrize("use", [InputUse(), InputUse(bound=4)])
+def test_integers_that_are_not_free_have_no_sign(use: InputUse) -> None:
+    array = make_input(Value("x", DType.INT32, (40,)), InputSet("negative"), use=use)
+    assert (array.min(), array.max()) == (0, 3)
 
 
 def test_bools_are_true_and_false() -> None:

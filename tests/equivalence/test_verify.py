@@ -43,7 +43,9 @@ def test_a_model_equals_itself_on_every_set_of_inputs() -> None:
     assert found.equal
     assert found
     assert len({(o.inputs, o.name) for o in found.outputs}) == len(found.outputs)
-    assert {o.inputs.partition("_")[0] for o in found.outputs} == {"normal", "boundary", "zero"}
+    assert {o.inputs.partition("_")[0] for o in found.outputs} == {
+        "normal", "boundary", "zero", "positive", "negative",
+    }  # fmt: skip
     assert {o.name for o in found.outputs} == {"y", "z"}
 
 
@@ -175,6 +177,25 @@ def test_given_inputs_take_the_place_of_the_seeded_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sig", "line", "wrong", "label"),
+    [
+        ("f32[1,4,4,1]", "MaxPool2D(%x) {filter_width: 4, filter_height: 4}", "Relu(%p)", "negative"),
+        ("bool[4,4]", "ReduceAll(%x, [0, 1])", "LogicalAnd(%p, [false])", "positive"),
+        ("f32[8]", "Log(%x)", "Add(%p, 1.0)", "positive"),
+    ],
+)
+def test_values_that_only_inputs_of_one_sign_give(sig: str, line: str, wrong: str, label: str) -> None:
+    """For example, the maximum of 16 numbers is hardly ever negative."""
+    total = "%q = Sum(%p, [0])" if "Log" in line else "%q = Reshape(%p, [-1])"
+    before, after = (
+        parse_model(f"graph main(%x: {sig}) -> %q {{ %p = {line} {last} }}")
+        for last in (total, f"%w = {wrong} {total.replace('%p', '%w')}")
+    )
+    found = compare(before, after)
+    assert label in {o.inputs for o in found.outputs if not o.equal}
+
+
+@pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (("-> %y, %z", "-> %z, %y"), "output 0 was %y: f32[2,3], is %z: f32[2,3]"),
@@ -221,7 +242,7 @@ def of_unknown_size(line: str) -> Model:
         ("Minimum(%n, [2])", 2.0, {"size_1"}),
         ("Maximum(%n, [2])", 2.0, {"larger_sizes"}),
         ("Maximum(%n, [6])", 6.0, set()),
-        ("Minimum(%n, [2])", 1.0, {"normal", "zero", "larger_sizes"}),
+        ("Minimum(%n, [2])", 1.0, {"normal", "zero", "positive", "negative", "larger_sizes"}),
     ],
 )
 def test_unknown_dimensions_are_one_and_two_and_six(size: str, number: float, sets: set[str]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model, and keep the arrays of the values with given names: inputs and results of operators.
 
-Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
+Random operators without a seed get a fixed seed for the run (``random_seeds.with_seeds``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circlekit.equivalence.seeded_inputs import with_seeds
+from circlekit.equivalence.random_seeds import with_seeds
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.interpreter import Interpreter, expect_runs, run
 from circlekit.ir.graph import Model

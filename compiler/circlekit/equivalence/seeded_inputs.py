@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make seeded inputs for a graph (normal, boundary, threshold, zero), and give seeds to random operators.
+"""Make seeded inputs for a graph (such as normal, boundary and zero).
 
 The elements of an input depend on its name, type and shape, on how the graph uses them (``InputUse``),
 and on the input set.  They are the same on every machine.  Other inputs matter only for boundary and
 threshold sets: the elements depend on the number of these sets (``input_sets``).
-
-The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
-rewrite either.  So here all random operators without a seed get the same seed.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from math import prod
 from typing import NamedTuple
@@ -24,13 +20,11 @@ import numpy as np
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
 from circlekit.equivalence.thresholds import thresholds
 from circlekit.errors import UnsupportedError
-from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
 """Unquantized integers of more than 8 bits that index nothing may be sizes, so they are below this number.
@@ -58,6 +52,10 @@ scalars meet in all combinations.  For larger inputs, and without such inputs, t
 """
 
 
+SMALL_NUMBERS = 1e-3
+"""The size of the numbers of a negative set; an epsilon that is added to their squares has an effect."""
+
+
 class InputUse(NamedTuple):
     """What the operators of a graph do with one of its inputs.
 
@@ -83,9 +81,9 @@ def input_uses(graph: Graph) -> list[InputUse]:
 class InputSet(NamedTuple):
     """One set of inputs.
 
-    ``kind``: normal, boundary, threshold or zero.  ``number``: its number, from 0, among the ``total`` sets
-    of its kind.  ``seed``: another seed gives other values.  ``label``: the name of the set, such as
-    ``boundary_2`` for the second set of its kind.
+    ``kind``: normal, boundary, threshold, zero, positive or negative.  ``number``: its number, from 0, among
+    the ``total`` sets of its kind.  ``seed``: another seed gives other values.  ``label``: the name of the
+    set, such as ``boundary_2`` for the second set of its kind.
     """
 
     kind: str
@@ -102,24 +100,23 @@ def input_sets(graph: Graph) -> list[InputSet]:
     """Return the input sets for ``graph``: normal, one or more boundary and threshold sets, zero.
 
     There are threshold sets only if an input has thresholds that are not among its edges anyway.
-    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.
+    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Models
+    as small also have a positive and a negative set: the maximum of some elements, for example, is hardly
+    ever negative in the other sets, and the sum of some logarithms hardly ever a number.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
-    sets = [InputSet("normal"), *_sets_of("boundary", uses)]
+    kinds = ["boundary"]
     if any(not set(_edges(v, "threshold", use)) <= set(_edges(v, "boundary", use)) for v, use in uses):
-        sets += _sets_of("threshold", uses)
-    return [*sets, InputSet("zero")]
-
-
-def _sets_of(kind: str, uses: Sequence[tuple[Value, InputUse]]) -> list[InputSet]:
-    """Return the input sets of ``kind``, boundary or threshold, for inputs and their uses."""
+        kinds.append("threshold")
     counted = [(v, use) for v, use in uses if v.dtype.is_float or v.dtype is DType.BOOL or use.is_free]
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v, _ in counted]
-    total = 1
-    if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        longest = max(len(_edges(v, kind, use)) for v, use in counted)
-        total = -(-longest // min(sizes))  # rounded up
-    return [InputSet(kind, number, total) for number in range(total)]
+    is_small = 0 < sum(sizes) <= SMALL_MODEL_ELEMENTS
+    sets = [InputSet("normal")]
+    for kind in kinds:
+        longest = max((len(_edges(v, kind, use)) for v, use in counted), default=0)
+        total = -(-longest // min(sizes)) if is_small else 1  # rounded up
+        sets += [InputSet(kind, number, total) for number in range(total)]
+    return [*sets, InputSet("zero"), *([InputSet("positive"), InputSet("negative")] if is_small else [])]
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -149,8 +146,9 @@ def make_input(
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value, use.bound), value.dtype.numpy)
-    if which.kind == "normal":
-        return _normal(value, shape, seed, use.bound)
+    if which.kind in ("normal", "positive", "negative"):
+        array = _normal(value, shape, seed, use.bound)
+        return array if which.kind == "normal" else _one_sided(array, value, which.kind == "positive", use)
     edges = np.array(_edges(value, which.kind, use), value.dtype.numpy if value.dtype.is_integer else None)
     array = _shuffled(edges, which, shape, seed)
     if value.dtype.numpy.kind == "c":
@@ -171,6 +169,27 @@ def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) 
     if dtype_kind == "c":
         array = array + 1j * fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed + 1)
     return array.astype(value.dtype.numpy)
+
+
+def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Array:
+    """Return the elements of ``array``, a normal set of ``value``, with one sign: negative floats are small.
+
+    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Integers that are
+    not free, but may be sizes or indices, stay.
+    """
+    if array.dtype.kind == "b":
+        return np.full_like(array, positive)
+    if array.dtype.kind in "iu" and (use.bound is not None or not (use.is_free or _is_full(value))):
+        return array
+    if array.dtype.kind in "iu" and _is_full(value):
+        zero = _stored_zero(value, use.bound)
+        return np.maximum(array, zero) if positive else np.minimum(array, zero)
+    if array.dtype.kind == "u":
+        return array
+    factor = 1 if positive else -1 if array.dtype.kind == "i" else -SMALL_NUMBERS
+    if array.dtype.kind == "c":
+        return (factor * (np.abs(array.real) + 1j * np.abs(array.imag))).astype(array.dtype)
+    return (factor * np.abs(array)).astype(array.dtype)
 
 
 def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
@@ -231,31 +250,3 @@ def _stored_zero(value: Value, bound: int | None) -> int:
         return 0
     low, high = _range(value, bound)
     return min(max(int(form.zero_point[0]), low), high)
-
-
-SEED = 1
-"""The seed that random operators without a seed get."""
-
-
-def with_seeds(model: Model) -> Model:
-    """Return ``model`` if every random operator has a seed, else a copy in which they all have one."""
-    if not any(unseeded(model.graphs)):
-        return model
-    copy = clone(model)
-    for op in unseeded(copy.graphs):
-        op.seed = SEED
-    return copy
-
-
-def seed_notes(graphs: Sequence[Graph]) -> list[str]:
-    """Return a sentence for each random operator without a seed."""
-    return [
-        f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
-        for op in unseeded(graphs)
-    ]
-
-
-def unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
-    """Yield the random operators without a seed: the lowest 32 bits of ``seed`` and ``seed2`` are all 0."""
-    ops = (op for graph in graphs for op in graph if isinstance(op, Random))
-    return (op for op in ops if not (op.seed | op.seed2) & UINT32_MASK)

@@ -16,10 +16,10 @@ from circlekit.equivalence.model_comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.named_results import PairedRuns
+from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
 from circlekit.equivalence.reference_runs import Records, Run, reference_runs, rounding_error
-from circlekit.equivalence.seeded_inputs import seed_notes
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
