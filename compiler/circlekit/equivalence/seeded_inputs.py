@@ -183,13 +183,13 @@ def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Arr
         return array
     if array.dtype.kind in "iu" and _is_full(value):
         zero = _stored_zero(value, use.bound)
-        return np.maximum(array, zero) if positive else np.minimum(array, zero)
+        return np.asarray(np.maximum(array, zero) if positive else np.minimum(array, zero))
     if array.dtype.kind == "u":
         return array
     factor = 1 if positive else -1 if array.dtype.kind == "i" else -SMALL_NUMBERS
     if array.dtype.kind == "c":
-        return (factor * (np.abs(array.real) + 1j * np.abs(array.imag))).astype(array.dtype)
-    return (factor * np.abs(array)).astype(array.dtype)
+        return np.asarray(factor * (np.abs(array.real) + 1j * np.abs(array.imag)), array.dtype)
+    return np.asarray(factor * np.abs(array), array.dtype)
 
 
 def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
