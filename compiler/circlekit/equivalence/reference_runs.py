@@ -48,11 +48,8 @@ SIZES = (2, 1, FIRST_LARGER_SIZE)
 The number 1 does not come first, because it hides a rewrite that lets a batch dimension broadcast by mistake.
 """
 
-LATER_RUN = "later_run"
-"""The label of a run with the state that earlier runs left."""
-
-EARLIER_RUNS = 8
-"""The largest number of runs before the LATER_RUN.
+LATER_RUNS = {"later_run": 1, "much_later_run": 8}
+"""The labels of runs with the state that earlier runs left, and the largest numbers of the earlier runs.
 
 A model may keep what it computed in several earlier runs, as SVDF does.
 """
@@ -97,7 +94,7 @@ def reference_runs(
 
     Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES with which the
     model runs.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1
-    (SIZE_ONE), and with LARGER_SIZES.  A model that keeps state also has a LATER_RUN, on records too.
+    (SIZE_ONE), and with LARGER_SIZES.  A model that keeps state also has LATER_RUNS, on records too.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
@@ -106,7 +103,7 @@ def reference_runs(
     if records is not None:
         expect_runs(model, len(records))
         runs = [_recorded_run(label, model, inputs, kernels, pair) for label, inputs in records.items()]
-        return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_run, model, runs)})
+        return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, runs)})
     runs, notes = [], []
     sets = input_sets(model.main)
     expect_runs(model, len(sets))
@@ -127,7 +124,7 @@ def reference_runs(
         "with larger unknown dimensions, which the model does not take": partial(
             _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, model, runs[0], kernels, pair
         ),
-        LATER_RUN_FAILS: partial(_later_seeded_run, model, runs[0]),
+        LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
     runs, more_notes = _with_further_runs(runs, further)
     return runs, [*notes, *more_notes]
@@ -208,8 +205,8 @@ def _keeps_state(model: Model) -> bool:
     return any(op.stateful and not isinstance(op, Random) for op in ops)
 
 
-def _later_seeded_run(model: Model, normal: Run) -> list[Run]:
-    """Return a list of one run, the LATER_RUN on the inputs of ``normal``; [] if the model keeps no state.
+def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
+    """Return the LATER_RUNS on the inputs of ``normal``; [] if the model keeps no state.
 
     A first run does not show what a model writes to its variables after the last read.  The inputs of the
     earlier runs are normal ones with other seeds.
@@ -217,26 +214,27 @@ def _later_seeded_run(model: Model, normal: Run) -> list[Run]:
     if not _keeps_state(model):
         return []
     size = next(size for size in SIZES if _has_size(model, normal, size))
-    sets = (InputSet("normal", seed=number) for number in range(1, EARLIER_RUNS + 1))
-    return [_later_run(model, normal, [make_inputs(model.main, which, size) for which in sets])]
+    sets = (InputSet("normal", seed=number) for number in range(1, max(LATER_RUNS.values()) + 1))
+    return _later_runs(model, normal, [make_inputs(model.main, which, size) for which in sets])
 
 
-def _later_recorded_run(model: Model, runs: Sequence[Run]) -> list[Run]:
-    """Return a list of one run, the LATER_RUN on the last record, after the records before it.
+def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
+    """Return the LATER_RUNS on the last record, after the records before it; a single record runs twice.
 
-    A single record runs twice.  Return [] if there is no record, or if the model keeps no state.
+    Return [] if there is no record, or if the model keeps no state.
     """
     if not runs or not _keeps_state(model):
         return []
-    earlier = [run.inputs for run in runs[:-1]] or [runs[0].inputs]
-    return [_later_run(model, runs[-1], earlier[-EARLIER_RUNS:])]
+    return _later_runs(model, runs[-1], [run.inputs for run in runs[:-1]] or [runs[0].inputs])
 
 
-def _later_run(model: Model, run: Run, earlier: Sequence[Inputs]) -> Run:
-    """Return ``run`` as the LATER_RUN, after runs on the inputs ``earlier``."""
-    expect_runs(model, len(earlier) + 1)
-    later = replace(run, label=LATER_RUN, earlier=earlier)
-    return replace(later, outputs=later.again(model))
+def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
+    """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
+    later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
+    if len(earlier) == 1:
+        del later[1:]  # the others would be equal
+    expect_runs(model, sum(1 + len(each.earlier) for each in later))
+    return [replace(each, outputs=each.again(model)) for each in later]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:

@@ -41,11 +41,14 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 INTEGER_EDGES = (0, 1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 7, -7, 8, 100, -100)
 """The EDGES of free integers (``InputUse``); those that the dtype does not have are left out."""
 
+MAX_INDICES = 16
+"""If at most this many rows of a table can be indexed, the edges are all their indices."""
+
 NEAR_THRESHOLD = 0.125
 """For each threshold of floats, there are a smaller and a larger number at this relative distance."""
 
 SMALL_MODEL_ELEMENTS = 1024
-"""If all float, bool and free integer inputs have at most this many elements, each gets all its edges.
+"""If the inputs of ``_meets_all_edges`` together have at most this many elements, each gets all its edges.
 
 There are then as many boundary sets as the smallest of these inputs needs to get as many elements.  So bool
 scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
@@ -108,7 +111,7 @@ def input_sets(graph: Graph) -> list[InputSet]:
     kinds = ["boundary"]
     if any(not set(_edges(v, "threshold", use)) <= set(_edges(v, "boundary", use)) for v, use in uses):
         kinds.append("threshold")
-    counted = [(v, use) for v, use in uses if v.dtype.is_float or v.dtype is DType.BOOL or use.is_free]
+    counted = [(v, use) for v, use in uses if _meets_all_edges(v, use)]
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v, _ in counted]
     is_small = 0 < sum(sizes) <= SMALL_MODEL_ELEMENTS
     sets = [InputSet("normal")]
@@ -117,6 +120,12 @@ def input_sets(graph: Graph) -> list[InputSet]:
         total = -(-longest // min(sizes)) if is_small else 1  # rounded up
         sets += [InputSet(kind, number, total) for number in range(total)]
     return [*sets, InputSet("zero"), *([InputSet("positive"), InputSet("negative")] if is_small else [])]
+
+
+def _meets_all_edges(value: Value, use: InputUse) -> bool:
+    """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
+    has_few_indices = use.bound is not None and use.bound <= MAX_INDICES
+    return value.dtype.is_float or value.dtype is DType.BOOL or use.is_free or has_few_indices
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -204,6 +213,8 @@ def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
         near = [t * f for t in use.thresholds for f in (1 - NEAR_THRESHOLD, 1.0, 1 + NEAR_THRESHOLD)]
         return near if near and kind == "threshold" else list(EDGES)
     low, high = _range(value, use.bound)
+    if use.bound is not None and high < MAX_INDICES:
+        return list(range(high + 1))
     if use.bound is not None or not use.is_free or _is_full(value):
         return [low, high, _stored_zero(value, use.bound)]
     lowest, highest = value.dtype.limits
