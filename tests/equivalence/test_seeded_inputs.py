@@ -97,7 +97,7 @@ def test_floats_are_below_at_and_above_thresholds() -> None:
     sets = [s for s in input_sets(graph) if s.kind == "threshold"]
     assert [s.label for s in sets] == ["threshold", "threshold_2", "threshold_3"]
     x = np.concatenate([make_inputs(graph, s)[0] for s in sets])
-    assert set(x.tolist()) == {175.0, 200.0, 225.0}
+    assert set(x.tolist()) == {174.0, 200.0, 226.0}
     assert set(make_inputs(graph, sets[0])[1].tolist()) <= set(np.array(EDGES, np.float32).tolist())
 
 

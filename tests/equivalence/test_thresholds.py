@@ -11,7 +11,7 @@ from circlekit.ir.text import parse_model
 
 def found(line: str, dtype: str = "f32") -> list[float]:
     graph = parse_model(f"graph main(%x: {dtype}[2,2], %v: f32[2,2]) -> %y {{ {line} }}").main
-    return thresholds(graph).get(id(graph.inputs[0]), [])
+    return [t.number for t in thresholds(graph).get(id(graph.inputs[0]), [])]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,27 @@ def test_thresholds_in_branches_count() -> None:
         graph then(%a: f32[1]) -> %b { %b = Minimum(%a, 2.0) }
         graph else(%d: f32[1]) -> %e { %e = Minimum(%d, 3.0) }
     """).main
-    assert thresholds(graph) == {id(graph.inputs[1]): [4, 6]}
+    ((key, found),) = thresholds(graph).items()
+    assert key == id(graph.inputs[1])
+    assert [t.number for t in found] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("line", "distance", "is_exact"),
+    [
+        ("%y = Less(%x, 3.0)", 0.39, True),
+        ("%t = Transpose(%x, [1, 0]) %m = Neg(%t) %y = Less(%m, 3.0)", 0.39, True),
+        ("%m = Mul(%x, 0.5) %y = Less(%m, 3.0)", 0.78, False),
+        ("%m = Add(%x, -3.0) %y = Less(%m, 3.0)", 0.78, False),
+    ],
+)
+def test_a_rounded_number_is_not_compared_at_the_threshold(
+    line: str, distance: float, is_exact: bool
+) -> None:
+    graph = parse_model(f"graph main(%x: f32[2,2]) -> %y {{ {line} }}").main
+    ((threshold,),) = thresholds(graph).values()
+    assert threshold.distance == pytest.approx(distance)
+    assert threshold.is_exact is is_exact
 
 
 def test_the_number_of_thresholds_is_limited() -> None:

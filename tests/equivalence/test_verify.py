@@ -223,6 +223,22 @@ def test_an_operator_that_only_clamps_infinities_may_be_removed(factor: str) -> 
     assert [op.code for op in model.main] == ["EXP"]
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "%y = Greater(%n, [1.017])",
+        "%q = Quantize(%n) : i8[8] quant(scale: 0.02, zero_point: 3) %y = Dequantize(%q)",
+    ],
+)
+def test_rounding_may_decide_at_a_threshold(last: str) -> None:
+    """O1 merges factor and divisor, which rounds in another way."""
+    for factor, divisor in ((1.525, 2.4), (0.4, 1.4), (1.161, 1.9)):
+        text = f"graph main(%x: f32[8]) -> %y {{ %m = Mul(%x, [{factor}]) %n = Div(%m, [{divisor}]) {last} }}"
+        report = circlekit.optimize(parse_model(text), ["fuse_mul_with_div"], verify=True)
+        assert report.verified
+        assert report.changes
+
+
 def test_a_division_by_zero_does_not_hide_other_differences() -> None:
     """On zero inputs, the first element is 1 / 0, clamped to the largest finite number."""
     text = "graph main(%x: f32[2]) -> %y { %s = Add(%x, [0.0, 1.0]) %y = Div([1.0, 1.0], %s) }"

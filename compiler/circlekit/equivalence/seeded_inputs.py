@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
-from circlekit.equivalence.thresholds import thresholds
+from circlekit.equivalence.thresholds import Threshold, thresholds
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
@@ -44,9 +44,6 @@ INTEGER_EDGES = (0, 1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 7, -7, 8, 100, -100)
 MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
 
-NEAR_THRESHOLD = 0.125
-"""For each threshold of floats, there are a smaller and a larger number at this relative distance."""
-
 SMALL_MODEL_ELEMENTS = 1024
 """If the inputs of ``_meets_all_edges`` together have at most this many elements, each gets all its edges.
 
@@ -69,7 +66,7 @@ class InputUse(NamedTuple):
 
     bound: int | None = None
     is_free: bool = False
-    thresholds: Sequence[float] = ()
+    thresholds: Sequence[Threshold] = ()
 
 
 UNKNOWN_USE = InputUse()
@@ -204,13 +201,13 @@ def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Arr
 def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
     """Return the numbers in the sets of ``kind``, boundary or threshold, for the input ``value``.
 
-    A threshold set has each threshold, and a smaller and a larger number.  An input without thresholds has
-    the numbers of a boundary set there, too.
+    A threshold set has a smaller and a larger number for each threshold, and the exact thresholds themselves.
+    An input without thresholds has the numbers of a boundary set there, too.
     """
     if value.dtype is DType.BOOL:
         return [True, False]  # a scalar is True in at least one set, as it is False in the zero set
     if not value.dtype.is_integer:
-        near = [t * f for t in use.thresholds for f in (1 - NEAR_THRESHOLD, 1.0, 1 + NEAR_THRESHOLD)]
+        near = [n for t in use.thresholds for n in _around(t)]
         return near if near and kind == "threshold" else list(EDGES)
     low, high = _range(value, use.bound)
     if use.bound is not None and high < MAX_INDICES:
@@ -218,9 +215,21 @@ def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
     if use.bound is not None or not use.is_free or _is_full(value):
         return [low, high, _stored_zero(value, use.bound)]
     lowest, highest = value.dtype.limits
-    near = [math.floor(t) + d for t in use.thresholds for d in (-1, 0, 1, 2)] if kind == "threshold" else []
+    near = [n for t in use.thresholds for n in _integers_around(t)] if kind == "threshold" else []
     fitting = [n for n in dict.fromkeys(near) if lowest <= n <= highest]
     return fitting or [n for n in INTEGER_EDGES if lowest <= n]
+
+
+def _around(threshold: Threshold) -> list[float]:
+    number, distance, is_exact = threshold
+    return [number - distance, *([number] if is_exact else []), number + distance]
+
+
+def _integers_around(threshold: Threshold) -> list[int]:
+    number, distance, is_exact = threshold
+    if is_exact:
+        return [math.floor(number) + step for step in (-1, 0, 1, 2)]
+    return [math.floor(number - distance), math.ceil(number + distance)]
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:

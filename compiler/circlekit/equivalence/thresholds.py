@@ -42,6 +42,23 @@ CLIPS = (
 """Operators whose result is close to their first operand at least for some numbers."""
 
 
+RELATIVE_DISTANCE = 0.13
+"""See ``Threshold``.  A simple fraction would often lie where QUANTIZE rounds up or down by chance."""
+
+
+class Threshold(NamedTuple):
+    """A number of an input at which the model begins to compute something else.
+
+    ``distance``: numbers at this distance are surely on different sides, whatever is rounded.
+    ``is_exact``: nothing between the input and the operator rounds, so that ``number`` itself is on the same
+    side before and after a correct rewrite.
+    """
+
+    number: float
+    distance: float
+    is_exact: bool
+
+
 class Scaled(NamedTuple):
     """A value of the graph that is ``factor`` * x + ``shift`` for an input x, at least for some x."""
 
@@ -49,42 +66,46 @@ class Scaled(NamedTuple):
     factor: float = 1.0
     shift: float = 0.0
 
-    def input_for(self, number: float) -> float:
+    def threshold(self, number: float) -> Threshold:
         """Return the x for which the value is ``number``; NaN if there is none."""
-        return (number - self.shift) / self.factor if self.factor else math.nan
+        if not self.factor:
+            return Threshold(math.nan, 0.0, is_exact=False)
+        distance = RELATIVE_DISTANCE * (abs(number) + abs(self.shift)) / abs(self.factor)
+        is_exact = abs(self.factor) == 1 and self.shift == 0
+        return Threshold((number - self.shift) / self.factor, distance, is_exact)
 
 
-def thresholds(graph: Graph) -> dict[int, list[float]]:
+def thresholds(graph: Graph) -> dict[int, list[Threshold]]:
     """Return {``id`` of an input: its thresholds, sorted} for float and integer inputs that have thresholds.
 
     Thresholds above LARGEST_FLOAT in magnitude are left out, and 0, which every boundary set has.
     """
     inputs = [value for value in graph.inputs if value.dtype.is_float or value.dtype.is_integer]
     found = {id(v): _first(_found(v), LARGEST_FLOAT if v.dtype.is_float else math.inf) for v in inputs}
-    return {key: sorted(numbers) for key, numbers in found.items() if numbers}
+    return {key: sorted(kept) for key, kept in found.items() if kept}
 
 
-def _first(numbers: Iterator[float], largest: float) -> list[float]:
-    """Return the first MAX_THRESHOLDS numbers, without 0, repetitions, and magnitudes above ``largest``."""
-    kept: dict[float, None] = {}
-    for number in numbers:
-        if 0 < abs(number) <= largest and math.isfinite(number):
-            kept[number] = None
+def _first(found: Iterator[Threshold], largest: float) -> list[Threshold]:
+    """Return the first MAX_THRESHOLDS, without 0, repetitions, and magnitudes above ``largest``."""
+    kept: dict[Threshold, None] = {}
+    for threshold in found:
+        if 0 < abs(threshold.number) <= largest and math.isfinite(threshold.number):
+            kept[threshold] = None
             if len(kept) == MAX_THRESHOLDS:
                 break
     return list(kept)
 
 
-def _found(start: Value) -> Iterator[float]:
+def _found(start: Value) -> Iterator[Threshold]:
     """Yield each threshold of the input ``start``; some may be found several times."""
     seen = {id(start)}
     pending = [Scaled(start)]
     while pending:
         operand = pending.pop(0)
         for op, position in operand.value.uses:
-            yield from map(operand.input_for, _numbers_compared(op, position))
+            yield from map(operand.threshold, _numbers_compared(op, position))
             for result in _scaled_results(op, position, operand):
-                yield from map(result.input_for, _clip_ends(op, result.value))
+                yield from map(result.threshold, _clip_ends(op, result.value))
                 if id(result.value) not in seen:
                     seen.add(id(result.value))
                     pending.append(result)
