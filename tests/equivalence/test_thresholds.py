@@ -41,6 +41,7 @@ def found(line: str, dtype: str = "f32") -> list[float]:
         ("%y = Minimum(%x, 1e9)", []),
         ("%y = Minimum(%x, %v)", []),
         ("%y = Add(%x, [nan]) {act: RELU6}", []),
+        ("%m = Mul(%x, 1e-38) %n = Mul(%m, 1e-38) %y = Minimum(%n, 1e38)", []),
     ],
 )
 def test_thresholds_of_floats(line: str, numbers: list[float]) -> None:
@@ -95,3 +96,10 @@ def test_a_rounded_number_is_not_compared_at_the_threshold(
 def test_the_number_of_thresholds_is_limited() -> None:
     lines = "".join(f"%m{i} = Minimum(%x, {i}.0)\n" for i in range(1, 30))
     assert found(lines + "%y = Neg(%x)") == list(range(1, MAX_THRESHOLDS + 1))
+
+
+@pytest.mark.parametrize("code", ["Minimum", "Add"])
+def test_an_operator_of_a_damaged_file_may_lack_an_operand(code: str) -> None:
+    graph = parse_model(f"graph main(%x: f32[2]) -> %y {{ %y = {code}(%x, [1.0, 2.0]) }}").main
+    graph.ops[0].inputs.pop()
+    assert not thresholds(graph)

@@ -28,6 +28,8 @@ from circlekit.ops.fused_activation import ACTIVATION_BOUNDS
 LARGEST_FLOAT = 1e5
 """Larger thresholds of floats are left out: they stand for infinity, or only show how errors grow."""
 
+LARGEST_INTEGER = 2.0**64
+
 MAX_THRESHOLDS = 16
 """The largest number of thresholds of an input; the first that are found count."""
 
@@ -78,18 +80,20 @@ class Scaled(NamedTuple):
 def thresholds(graph: Graph) -> dict[int, list[Threshold]]:
     """Return {``id`` of an input: its thresholds, sorted} for float and integer inputs that have thresholds.
 
-    Thresholds above LARGEST_FLOAT in magnitude are left out, and 0, which every boundary set has.
+    0 is left out, because every boundary set has it, and so are magnitudes above LARGEST_FLOAT, or for
+    integers LARGEST_INTEGER.
     """
     inputs = [value for value in graph.inputs if value.dtype.is_float or value.dtype.is_integer]
-    found = {id(v): _first(_found(v), LARGEST_FLOAT if v.dtype.is_float else math.inf) for v in inputs}
+    largest = {True: LARGEST_FLOAT, False: LARGEST_INTEGER}
+    found = {id(v): _first(_found(v), largest[v.dtype.is_float]) for v in inputs}
     return {key: sorted(kept) for key, kept in found.items() if kept}
 
 
 def _first(found: Iterator[Threshold], largest: float) -> list[Threshold]:
-    """Return the first MAX_THRESHOLDS, without 0, repetitions, and magnitudes above ``largest``."""
+    """Return the first MAX_THRESHOLDS, without 0, repetitions, and those that reach beyond ``largest``."""
     kept: dict[Threshold, None] = {}
     for threshold in found:
-        if 0 < abs(threshold.number) <= largest and math.isfinite(threshold.number):
+        if threshold.number and abs(threshold.number) + threshold.distance <= largest:  # not NaN
             kept[threshold] = None
             if len(kept) == MAX_THRESHOLDS:
                 break
@@ -113,7 +117,7 @@ def _found(start: Value) -> Iterator[Threshold]:
 
 def _numbers_compared(op: Op, position: int) -> list[float]:
     """Return the smallest and the largest constant with which ``op`` compares operand ``position``."""
-    numbers = _constant(op.inputs[1 - position]) if op.code in COMPARISONS else None
+    numbers = _other_constant(op, position) if op.code in COMPARISONS else None
     return [] if numbers is None else [float(numbers.min()), float(numbers.max())]
 
 
@@ -149,7 +153,7 @@ def _factor_and_shift(op: Op, position: int) -> tuple[float, float] | None:
         return 1.0, 0.0
     if op.code not in ("ADD", "SUB", "MUL", "DIV"):
         return None
-    constant = _constant(op.inputs[1 - position])
+    constant = _other_constant(op, position)
     number = None if constant is None else float(constant[0])
     if op.code in ("ADD", "SUB"):
         sign = -1.0 if op.code == "SUB" else 1.0
@@ -159,8 +163,13 @@ def _factor_and_shift(op: Op, position: int) -> tuple[float, float] | None:
     return (number if op.code == "MUL" else 1 / number), 0.0
 
 
-def _constant(value: Value | None) -> NDArray[np.float64] | None:
-    """Return the elements of a plain constant as a vector of real numbers; None if there are none."""
+def _other_constant(op: Op, position: int) -> NDArray[np.float64] | None:
+    """Return the elements of the operand of ``op`` that is not at ``position`` as a vector of real numbers.
+
+    Return None if the operator does not have two operands, as in a damaged file, or if the other one is not a
+    plain constant or has no elements.
+    """
+    value = op.inputs[1 - position] if len(op.inputs) == 2 else None
     if value is None or value.data is None or not value.is_plain:
         return None
     numbers = real_numbers(value, value.array()).reshape(-1)
