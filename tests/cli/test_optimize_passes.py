@@ -129,7 +129,12 @@ def test_record_contains_the_compared_values(recipe: Path, tmp_path: Path) -> No
     assert main([str(recipe), str(tmp_path / "out.circle"), "--O1", "--record", str(tmp_path / "rec")]) == 0
     files = sorted(str(p.relative_to(tmp_path / "rec")) for p in (tmp_path / "rec").rglob("*.h5"))
     names = ["expected.h5", "input.h5", "opt.expected.h5"]
-    assert files == sorted([*names, *(f"{kind}/{name}" for kind in ("boundary", "zero") for name in names)])
+    assert files == sorted(
+        [
+            *names,
+            *(f"{kind}/{name}" for kind in ("boundary", "zero", "positive", "negative") for name in names),
+        ]
+    )
     with h5py.File(tmp_path / "rec" / "input.h5") as file:
         assert file["name"].attrs["0"] in (b"x", "x")
         given = file["value/0"][()]

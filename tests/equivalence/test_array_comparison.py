@@ -62,6 +62,25 @@ def test_the_ends_of_64_bits_do_not_wrap(dtype: type[np.integer]) -> None:
     assert worst(big, big + dtype(1)).absolute == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_infinity_equals_the_number_to_which_an_operator_clamps_it(dtype: type[np.floating]) -> None:
+    largest = np.finfo(dtype).max
+    infinite, clamped = np.array([np.inf, -np.inf, 1], dtype), np.array([largest, -largest, 1], dtype)
+    assert worst(infinite, clamped).equal
+    assert worst(clamped, infinite).equal
+    for wrong in (
+        clamped * np.array([-1, 1, 1], dtype),
+        clamped / dtype(2),
+        np.array([np.nan, -largest, 1], dtype),
+    ):
+        assert worst(infinite, wrong).absolute > 1
+
+
+def test_a_clamped_infinity_does_not_raise_the_tolerance() -> None:
+    reference = np.array([np.finfo(np.float32).max, 2.0], np.float32)
+    assert allowed_difference(reference) == 2 * TOLERANCE["float32"]
+
+
 def test_nan_and_infinities_equal_only_themselves() -> None:
     odd = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
     assert worst(odd, odd.copy()).equal

@@ -25,7 +25,7 @@ def test_inputs_and_outputs_before_and_after(tmp_path: Path) -> None:
     files = write_record(tmp_path / "rec", model, verifier)
     places = [str(path.relative_to(tmp_path / "rec")) for path in files]
     assert places[:4] == ["input.h5", "expected.h5", "opt.expected.h5", "boundary/input.h5"]
-    assert places[-1] == "zero/opt.expected.h5"
+    assert places[-1] == "negative/opt.expected.h5"
     (x_name, x), (k_name, k) = hdf5.read(tmp_path / "rec" / "input.h5")
     (name_before, before), (name_after, after) = (
         hdf5.read(tmp_path / "rec" / name)[0] for name in ("expected.h5", "opt.expected.h5")

@@ -168,3 +168,20 @@ def test_factors_next_to_one() -> None:
     assert _factors(Value("x", f32, (64, 2))).shape == (2,)
     for shape in ((4, None), (), None):
         assert abs(_factors(Value("x", f32, shape)) - np.float32(1)) == unit
+
+
+def test_large_integer_inputs_that_cancel_are_excused() -> None:
+    """For x near 2^31, x + k - x has rounding errors of up to 128 in float32; x - x + k is k."""
+    text = """
+    graph main(%x: i32[4], %k: i32[4]) -> %y {
+      %c = Minimum(%x, [2000000000])
+      %f = Cast(%c) : f32[4]
+      %g = Cast(%k) : f32[4]
+      %s = Add(%f, %g)
+      %y = Sub(%s, %f)
+    }
+    """
+    reordered = text.replace("%s = Add(%f, %g)", "%s = Sub(%f, %f)").replace("Sub(%s, %f)", "Add(%s, %g)")
+    assert compare(parse_model(text), parse_model(reordered)).equal
+    wrong = reordered.replace("Add(%s, %g)", "Sub(%s, %g)")
+    assert not compare(parse_model(text), parse_model(wrong)).equal

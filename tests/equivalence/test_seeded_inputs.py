@@ -8,8 +8,9 @@ import pytest
 
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
+    INTEGER_EDGES,
     InputSet,
-    index_bounds,
+    InputUse,
     input_sets,
     make_input,
     make_inputs,
@@ -22,6 +23,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 
 NORMAL, BOUNDARY, ZERO = InputSet("normal"), InputSet("boundary"), InputSet("zero")
+LAST = ["zero", "positive", "negative"]
 NUMBERS = [t for t in DType if t.numpy is not None]
 
 
@@ -62,11 +64,46 @@ def test_boundary_has_negative_zero_and_the_bends_of_activations() -> None:
 def test_small_inputs_meet_every_edge_in_several_sets() -> None:
     graph = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (8, 8))])
     sets = input_sets(graph)
-    assert [s.label for s in sets] == ["normal", "boundary", *(f"boundary_{i}" for i in range(2, 7)), "zero"]
+    assert [s.label for s in sets] == ["normal", "boundary", *(f"boundary_{i}" for i in range(2, 7)), *LAST]
     met = np.concatenate([make_inputs(graph, s)[0] for s in sets if s.kind == "boundary"])
     assert set(met.tolist()) == {float(np.float32(edge)) for edge in EDGES}
     large = Graph("g", [Value("x", DType.FLOAT32, (3,)), Value("image", DType.FLOAT32, (64, 64))])
     assert [s.label for s in input_sets(large)] == ["normal", "boundary", "zero"]
+
+
+def test_integers_that_are_only_data_have_signs_and_thresholds() -> None:
+    graph = main_graph(
+        "graph main(%x: i32[7], %n: u32[7]) -> %y, %z { %y = Minimum(%x, [200]) %z = Add(%n, %n) }"
+    )
+    sets = input_sets(graph)
+    assert [s.label for s in sets] == [
+        "normal", "boundary", "boundary_2", "boundary_3", "threshold", "threshold_2", *LAST,
+    ]  # fmt: skip
+    x, n = np.stack([np.stack(make_inputs(graph, s)) for s in sets if s.kind == "boundary"], 1).tolist()
+    assert {number for row in x for number in row} == set(INTEGER_EDGES)
+    assert {number for row in n for number in row} == {0, 1, 2, 3, 4, 6, 7, 8, 100}
+    x = [number for s in sets if s.kind == "threshold" for number in make_inputs(graph, s)[0].tolist()]
+    assert set(x) == {199, 200, 201, 202}
+    assert set(make_inputs(graph, NORMAL)[0].tolist()) <= {0, 1, 2, 3}
+
+
+def test_floats_are_below_at_and_above_thresholds() -> None:
+    graph = main_graph("""
+        graph main(%x: f32[6], %other: f32[20]) -> %y, %z {
+          %y = Minimum(%x, [200.0])
+          %z = Exp(%other)
+        }
+    """)
+    sets = [s for s in input_sets(graph) if s.kind == "threshold"]
+    assert [s.label for s in sets] == ["threshold", "threshold_2", "threshold_3"]
+    x = np.concatenate([make_inputs(graph, s)[0] for s in sets])
+    assert set(x.tolist()) == {174.0, 200.0, 226.0}
+    assert set(make_inputs(graph, sets[0])[1].tolist()) <= set(np.array(EDGES, np.float32).tolist())
+
+
+def test_thresholds_among_the_edges_need_no_further_sets() -> None:
+    graph = main_graph("graph main(%x: f32[16]) -> %y { %y = Exp(%x) }")
+    assert [s.label for s in input_sets(graph)] == ["normal", "boundary", *LAST]
 
 
 def test_quantized_data_uses_its_whole_range() -> None:
@@ -103,83 +140,12 @@ graph main(%table: f32[7,5], %ids: i64[2,3], %free: i32[4]) -> %y, %z {
 
 def test_indices_stay_below_what_they_index() -> None:
     graph = main_graph(GATHERS)
-    _, ids, free = graph.inputs
-    assert index_bounds(graph) == {id(ids): 5}
     normal = make_inputs(graph, NORMAL)
     assert normal[1].min() >= 0
     assert normal[1].max() < 5
-    assert id(free) not in index_bounds(graph)
-
-
-def test_the_smallest_of_several_tables_counts() -> None:
-    graph = main_graph("""
-        graph main(%a: f32[9,2], %b: f32[2,4], %ids: i32[3]) -> %y, %z {
-          %y = Gather(%a, %ids) {axis: 0} : f32[3,2]
-          %z = Gather(%b, %ids) {axis: -1} : f32[2,3]
-        }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[2]): 4}
-
-
-def test_indices_are_followed_into_called_graphs() -> None:
-    graph = main_graph("""
-        graph main(%table: f32[6,2], %i: i32[1]) -> %out, %j {
-          %out, %j = While(%table, %i) {cond: @cond, body: @body} : f32[6,2], i32[1]
-        }
-        graph cond(%table: f32[6,2], %i: i32[1]) -> %c {
-          %c = Less(%i, [3]) : bool[1]
-        }
-        graph body(%table: f32[6,2], %i: i32[1]) -> %next, %k {
-          %row = Gather(%table, %i) {axis: 0} : f32[1,2]
-          %next = Add(%table, %row) : f32[6,2]
-          %k = Add(%i, [1]) : i32[1]
-        }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[1]): 6}
-
-
-def test_the_condition_of_a_branch_precedes_its_arguments() -> None:
-    graph = main_graph("""
-        graph main(%c: bool[1], %i: i32[2], %t: f32[5,2]) -> %y {
-          %y = If(%c, %i, %t) {then_graph: @take, else_graph: @other} : f32[2,2]
-        }
-        graph take(%j: i32[2], %u: f32[5,2]) -> %v { %v = Gather(%u, %j) : f32[2,2] }
-        graph other(%k: i32[2], %w: f32[5,2]) -> %z { %z = Gather(%w, %k) {axis: 1} : f32[2,2] }
-    """)
-    assert index_bounds(graph) == {id(graph.inputs[1]): 2}
-
-
-@pytest.mark.parametrize(
-    ("call", "bound"),
-    [
-        ("GatherNd(%t, %i)", 3),
-        ("GatherNd(%t, %free)", 3),
-        ("EmbeddingLookup(%i, %t)", 7),
-        ("Gather(%t, %i)", 7),
-        ("Gather(%t, %i) {axis: -1}", 4),
-        ("Gather(%any, %i)", None),
-        ("Gather(%t, %i) {axis: 5}", 4),  # axis 5 is invalid for rank 3; it counts as 5 % 3 = 2
-        ("Gather(%t, [0]) : f32[1,3,4] %n = Neg(%i)", None),
-    ],
-)
-def test_indices_are_bounded_by_the_axis_that_they_index(call: str, bound: int | None) -> None:
-    text = "graph main(%t: f32[7,3,4], %any: f32[*], %i: i32[1,2], %free: i32[*]) -> %y { %y = CALL }"
-    result = "" if " : " in call else " : f32[*]"
-    graph = main_graph(text.replace("CALL", call + result))
-    index = graph.inputs[3 if "%free" in call else 2]
-    assert index_bounds(graph) == ({} if bound is None else {id(index): bound})
-
-
-def test_an_absent_table_has_no_size() -> None:
-    graph = main_graph("graph main(%t: f32[7], %i: i32[2]) -> %y { %y = Gather(%t, %i) }")
-    graph.ops[0].set_input(0, None)
-    assert index_bounds(graph) == {}
-
-
-def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> None:
-    graph = main_graph("graph main(%t: f32[7,2], %i: i32[2]) -> %y { %y = EmbeddingLookup(%i, %t) }")
-    graph.ops[0].inputs.pop()
-    assert index_bounds(graph) == {}
+    boundary = [make_inputs(graph, s)[1] for s in input_sets(graph) if s.kind == "boundary"]
+    assert set(np.stack(boundary).flat) == {0, 1, 2, 3, 4}
+    assert set(make_inputs(graph, BOUNDARY)[2].tolist()) < set(INTEGER_EDGES)
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
@@ -190,11 +156,11 @@ def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None
     """
     inputs = [Value(f"x{size}", DType.FLOAT32, (size, None)) for size in sizes]
     graph = Graph("g", [*inputs, Value("i", DType.INT32, (5000,))])
-    assert len(input_sets(graph)) == count + 2
+    assert len(input_sets(graph)) == count + (2 if sum(sizes) > 1024 else 4)
     assert {s.total for s in input_sets(graph) if s.kind == "boundary"} == {count}
     assert len(input_sets(Graph("g", []))) == 3
     # the dimension 0 counts as 1, so the input has 3 elements
-    assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 2
+    assert len(input_sets(Graph("g", [Value("none", DType.FLOAT32, (0, 3))]))) == 6 + 4
 
 
 def test_complex_numbers_have_two_independent_parts() -> None:
@@ -214,6 +180,41 @@ def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType,
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
 
 
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.short)
+def test_positive_and_negative_sets_have_one_sign(dtype: DType) -> None:
+    positive, negative = (
+        make_input(Value("x", dtype, (50,)), InputSet(kind), use=InputUse(is_free=True))
+        for kind in ("positive", "negative")
+    )
+    assert positive.dtype == negative.dtype == dtype.numpy
+    if positive.dtype.kind == "b":
+        assert positive.all()
+        assert not negative.any()
+        return
+    assert positive.real.min() >= 0
+    assert positive.real.max() > 1
+    if positive.dtype.kind != "u":
+        assert negative.real.max() <= 0
+        assert negative.real.min() < 0
+    if positive.dtype.kind in "fc":
+        assert np.abs(negative).max() < 0.01
+
+
+def test_quantized_integers_are_on_one_side_of_the_zero_point() -> None:
+    scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
+    value = Value("x", DType.UINT8, (400,), None, scale)
+    assert (make_input(value, InputSet("positive")).min(), make_input(value, InputSet("negative")).max()) == (
+        3,
+        3,
+    )
+
+
+@pytest.mark.parametrize("use", [InputUse(), InputUse(bound=4)])
+def test_integers_that_are_not_free_have_no_sign(use: InputUse) -> None:
+    array = make_input(Value("x", DType.INT32, (40,)), InputSet("negative"), use=use)
+    assert (array.min(), array.max()) == (0, 3)
+
+
 def test_bools_are_true_and_false() -> None:
     assert 0.3 < make_input(Value("c", DType.BOOL, (200,)), NORMAL).mean() < 0.7
 
@@ -230,9 +231,10 @@ def test_an_input_beyond_the_memory_limit_is_refused() -> None:
     [
         (DType.INT8, 0, 1000, [0, 127]),
         (DType.UINT8, 0, 1000, [0, 255]),
-        (DType.INT32, 50, 4, [0, 3]),
-        (DType.INT32, -50, 4, [0, 3]),
-        (DType.INT32, 2, 4, [0, 2, 3]),
+        (DType.INT32, 50, 17, [0, 16]),
+        (DType.INT32, -50, 17, [0, 16]),
+        (DType.INT32, 2, 17, [0, 2, 16]),
+        (DType.INT32, 2, 4, [0, 1, 2, 3]),
     ],
 )
 def test_edges_of_indices_fit_the_table_and_the_dtype(
@@ -241,29 +243,18 @@ def test_edges_of_indices_fit_the_table_and_the_dtype(
     scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
     value = Value("i", dtype, (40,), None, scale)
     for which in (NORMAL, BOUNDARY, ZERO):
-        array = make_input(value, which, bound=bound).astype(int)
+        array = make_input(value, which, use=InputUse(bound)).astype(int)
         assert 0 <= array.min() <= array.max() <= edges[-1]
-    assert np.unique(make_input(value, BOUNDARY, bound=bound)).tolist() == edges
+    assert np.unique(make_input(value, BOUNDARY, use=InputUse(bound))).tolist() == edges
 
 
 def test_indices_of_one_element_are_zero() -> None:
-    assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, bound=1).any()
+    assert not make_input(Value("i", DType.INT32, (20,)), NORMAL, use=InputUse(1)).any()
 
 
 def test_integers_without_a_scale_are_not_quantized() -> None:
     form = Quantization(np.zeros(0, np.float32), np.zeros(0, np.int64))
     assert make_input(Value("i", DType.INT32, (100,), None, form), NORMAL).max() == 3
-
-
-def test_indices_are_not_followed_through_floats() -> None:
-    graph = main_graph("""
-        graph main(%t: f32[3], %i: i32[2]) -> %y {
-          %f = Cast(%i) : f32[2]
-          %j = Cast(%f) : i32[2]
-          %y = Gather(%t, %j) : f32[2]
-        }
-    """)
-    assert index_bounds(graph) == {}
 
 
 def test_unknown_dimensions_are_one_by_default() -> None:

@@ -169,7 +169,7 @@ def test_changed_value_names_the_pass_and_the_element(tmp_path: Path) -> None:
         result = run(tmp_path, "passes(remove_dead, double)")
     assert result.status == FAILED
     assert result.failures[0].startswith("values of %y on normal inputs: [")
-    assert result.failures[1].startswith("double changed output %y on normal inputs")
+    assert result.failures[1].startswith("double changed output %y on ")
 
 
 def test_tolerance_is_relative_to_the_largest_magnitude(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from circlekit.equivalence.model_comparison import compare_outputs, interface_differences, interface_of
+from circlekit.equivalence.random_seeds import unseeded
 from circlekit.equivalence.reference_runs import reference_runs, rounding_error
-from circlekit.equivalence.seeded_inputs import unseeded
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.graph import Model

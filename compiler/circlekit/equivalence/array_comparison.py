@@ -167,8 +167,9 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     """Return the element where ``right`` differs most from the reference ``left``; None for empty arrays.
 
     Shapes and dtypes must be equal.  ``tolerance``: the absolute difference up to which elements count as
-    equal, by default ``allowed_difference(left)``.  NaN equals NaN, and an infinity equals itself; the
-    difference of NaN or an infinity to any other number is inf.
+    equal, by default ``allowed_difference(left)``.  NaN equals NaN; an infinity equals itself and the largest
+    finite number of the same sign (``is_clamped``).  The difference of NaN or an infinity to any other number
+    is inf.
     """
     if left.size == 0:
         return None
@@ -185,7 +186,7 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
 
 
 def _errors(left: Array, right: Array) -> Array:
-    """Return |left - right| as float64, with 0 where both are NaN or the same infinity.
+    """Return |left - right| as float64, with 0 where both are NaN, or infinite (``is_clamped``) of one sign.
 
     The elements of an array of strings (dtype object, S or U) differ by 0 or by inf.
     """
@@ -198,6 +199,8 @@ def _errors(left: Array, right: Array) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.abs(a - b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if left.dtype.kind == "f":
+        same |= is_clamped(left) & is_clamped(right) & (np.signbit(left) == np.signbit(right))
     return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
 
 
@@ -221,5 +224,20 @@ def allowed_difference(reference: Array, fraction: float | None = None) -> float
 
 
 def largest_magnitude(array: Array) -> float:
-    """Return the largest absolute value of the finite elements; 0 if there are none."""
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+    """Return the largest absolute value of the finite elements; 0 if there are none.
+
+    The largest finite float counts as infinite (``is_clamped``).
+    """
+    finite = np.isfinite(array)
+    if array.dtype.kind == "f":
+        finite &= ~is_clamped(array)
+    return float(np.abs(array[finite]).max(initial=0.0))
+
+
+def is_clamped(array: Array) -> Array:
+    """Return which floats are infinite, or the largest or smallest finite number of the dtype.
+
+    Operators that can fuse an activation clamp infinite results to these numbers; others do not.  A correct
+    rewrite, such as the removal of a factor of 1, may therefore exchange one for the other.
+    """
+    return np.asarray(np.abs(array) >= np.finfo(array.dtype).max)

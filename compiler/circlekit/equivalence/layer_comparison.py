@@ -69,10 +69,11 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
+    earlier = [inputs_for(after, before, each) or each for each in run.earlier]  # none is None, as above
     if pair is not None and pair.after is after and run.label in pair.outputs:  # ``after`` has already run
         outputs = pair.outputs[run.label]
     else:
-        outputs = replace(run, inputs=inputs, kernels=select_kernels(after)).again(after)
+        outputs = replace(run, inputs=inputs, earlier=earlier, kernels=select_kernels(after)).again(after)
     left = dict(zip(names, run.outputs, strict=True))
     right = dict(zip((value.name for value in after.main.outputs), outputs, strict=True))
     return compare_results(before, after, run, left, right)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model, and keep the arrays of the values with given names: inputs and results of operators.
 
-Random operators without a seed get a fixed seed for the run (``seeded_inputs.with_seeds``).
+Random operators without a seed get a fixed seed for the run (``random_seeds.with_seeds``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circlekit.equivalence.seeded_inputs import with_seeds
+from circlekit.equivalence.random_seeds import with_seeds
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.interpreter import Interpreter, expect_runs, run
 from circlekit.ir.graph import Model
@@ -56,19 +56,19 @@ def run_with_pair(
     inputs: Inputs,
     kernels: Kernels,
     pair: PairedRuns | None = None,
-    times: int = 1,
+    earlier: Sequence[Inputs] = (),
 ) -> list[Array]:
     """Return the outputs of ``model`` on ``inputs``.
 
     ``label``: the label of the inputs.  ``kernels``: LiteRT's reference or optimized kernels, whose integer
     results the run reproduces.  If ``pair.wants`` this label, the model of ``pair`` then runs, too.
-    ``times``: without ``pair``, how often the model runs, keeping its state; the last outputs are returned.
+    ``earlier``: without ``pair``, inputs on which the model runs first; it keeps the state that they leave.
     """
     with np.errstate(all="ignore"):  # boundary inputs may overflow
         if pair is None or not pair.wants(label):
             interpreter = Interpreter(with_seeds(model), kernels)
-            for _ in range(times - 1):
-                interpreter.run(inputs)
+            for before in earlier:
+                interpreter.run(before)
             return interpreter.run(inputs)
         with counted_memory():  # all results that are kept count together against the memory limit
             outputs, results = run_keeping(model, inputs, kernels, pair.names)

@@ -9,7 +9,7 @@ with each float constant moved by one unit in the last place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -36,11 +36,23 @@ from circlekit.ops.numerics.output_stage import Kernels
 SIZE_ONE = "size_1"
 """The label of the additional run on normal inputs, in which unknown dimensions are 1."""
 
-UNEQUAL_SIZES = "unequal_sizes"
-"""The label of the run on normal inputs in which the unknown dimensions of each input are 2, 3, 4..."""
+LARGER_SIZES = "larger_sizes"
+"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
 
-SECOND_RUN = "second_run"
-"""The label of the second run on the same normal inputs, with the state that the first run left."""
+FIRST_LARGER_SIZE = 6
+"""Large enough for most slices of constant size, and even, because models may halve a dimension."""
+
+SIZES = (2, 1, FIRST_LARGER_SIZE)
+"""The sizes of unknown dimensions; the first with which a model runs counts.
+
+The number 1 does not come first, because it hides a rewrite that lets a batch dimension broadcast by mistake.
+"""
+
+LATER_RUNS = {"later_run": 1, "much_later_run": 8}
+"""The labels of runs with the state that earlier runs left, and the largest numbers of the earlier runs.
+
+A model may keep what it computed in several earlier runs, as SVDF does.
+"""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -53,14 +65,14 @@ class Run:
     ``label``: the name of the input set or record.  ``kernels``: which integer results the run reproduces,
     those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
     those of this run must use the same kernels.
-    ``times``: how often the model runs, keeping its state; ``outputs`` are those of the last time.
+    ``earlier``: inputs of runs before this one, whose state the model keeps.
     """
 
     label: str
     inputs: Inputs
     outputs: list[Array]
     kernels: Kernels = Kernels.REFERENCE
-    times: int = 1
+    earlier: Sequence[Inputs] = ()
 
     @staticmethod
     def of(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None) -> Run:
@@ -69,7 +81,7 @@ class Run:
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
-        return run_with_pair(self.label, model, self.inputs, self.kernels, times=self.times)
+        return run_with_pair(self.label, model, self.inputs, self.kernels, earlier=self.earlier)
 
 
 def reference_runs(
@@ -80,10 +92,9 @@ def reference_runs(
 ) -> tuple[list[Run], list[str]]:
     """Run ``model`` on ``records``, or on seeded inputs; return the runs, and notes on inputs that failed.
 
-    Seeded inputs are normal, boundary and zero sets.  Their unknown dimensions are 2, or 1 if the run with 2
-    fails.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1 (SIZE_ONE).
-    A model with several unknown dimensions in one input also runs with UNEQUAL_SIZES, and a model that keeps
-    state has a SECOND_RUN.
+    Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES with which the
+    model runs.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1
+    (SIZE_ONE), and with LARGER_SIZES.  A model that keeps state also has LATER_RUNS, on records too.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
@@ -91,7 +102,8 @@ def reference_runs(
     kernels = select_kernels(model, kernels)
     if records is not None:
         expect_runs(model, len(records))
-        return [_recorded_run(label, model, inputs, kernels, pair) for label, inputs in records.items()], []
+        runs = [_recorded_run(label, model, inputs, kernels, pair) for label, inputs in records.items()]
+        return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, runs)})
     runs, notes = [], []
     sets = input_sets(model.main)
     expect_runs(model, len(sets))
@@ -107,16 +119,31 @@ def reference_runs(
             notes.append(f"not compared on {label}: {error.message}")
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
-            _run_of_size_one, model, runs[0], kernels, pair
+            _run_of_size, SIZE_ONE, 1, model, runs[0], kernels, pair
         ),
-        "with unequal unknown dimensions, which the model does not take": partial(
-            _run_of_unequal_sizes, model, kernels, pair
+        "with larger unknown dimensions, which the model does not take": partial(
+            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, model, runs[0], kernels, pair
         ),
-        "in a second run, which fails": partial(_second_run, model, runs[0]),
+        LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
+    runs, more_notes = _with_further_runs(runs, further)
+    return runs, [*notes, *more_notes]
+
+
+LATER_RUN_FAILS = "in a later run, which fails"
+
+
+def _with_further_runs(
+    runs: list[Run], further: Mapping[str, Callable[[], list[Run]]]
+) -> tuple[list[Run], list[str]]:
+    """Return ``runs`` with those of ``further``, and a note for each of these that fails.
+
+    ``further``: functions that return runs; the keys say what is not compared if the function fails.
+    """
+    notes = []
     for where, more in further.items():
         try:
-            runs += more()
+            runs = runs + more()
         except CirclekitError as error:  # noqa: PERF203  # three runs
             notes.append(f"not compared {where}: {error.message}")
     return runs, notes
@@ -131,54 +158,83 @@ def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pa
 
 
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run ``model`` on an input set, with 2 for unknown dimensions, or 1 if that fails.
+    """Run ``model`` on an input set, with the first of SIZES that it takes; else raise the last error."""
+    *others, last = SIZES if _has_unknown_dimensions(model) else SIZES[:1]
+    for size in others:
+        try:
+            return Run.of(which.label, model, make_inputs(model.main, which, size), kernels, pair)
+        except UnsupportedError:  # noqa: PERF203  # two sizes
+            raise
+        except CirclekitError:
+            pass
+    return Run.of(which.label, model, make_inputs(model.main, which, last), kernels, pair)
 
-    The number 1 comes second, because it hides a rewrite that lets a batch dimension broadcast by mistake.
+
+def _has_unknown_dimensions(model: Model) -> bool:
+    return any(None in (value.shape or ()) for value in model.main.inputs)
+
+
+def _has_size(model: Model, run: Run, size: int) -> bool:
+    """Return whether each unknown dimension of an input of ``model`` is ``size`` in ``run``."""
+    given = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
+    shapes = [tuple(size if d is None else d for d in value.shape or ()) for value in model.main.inputs]
+    return all(array.shape == shape for array, shape in zip(given, shapes, strict=True))
+
+
+def _run_of_size(
+    label: str, size: int, model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None
+) -> list[Run]:
+    """Return a list of one run, on normal inputs with unknown dimensions of ``size``, ``size`` + 1...
+
+    If ``size`` is 1, all are 1.  Return [] if ``model`` has no unknown dimensions, or does not run with the
+    first of SIZES.
+
+    A rewrite may be wrong only for the size 1, because such a dimension broadcasts; or only for larger sizes,
+    for example if it removes a slice of 3 rows.  Equal sizes hide a rewrite that exchanges two dimensions.
     """
-    try:
-        return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels, pair)
-    except UnsupportedError:
-        raise
-    except CirclekitError:
-        return Run.of(which.label, model, make_inputs(model.main, which), kernels, pair)
-
-
-def _run_of_size_one(model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
-    """Return a list of one run, on normal inputs with unknown dimensions of 1; [] if ``normal`` is this run.
-
-    A rewrite may be wrong only for the size 1, because such a dimension broadcasts.
-    """
-    inputs = make_inputs(model.main, InputSet("normal"))
-    given = normal.inputs.values() if isinstance(normal.inputs, Mapping) else normal.inputs
-    if all(a.shape == b.shape for a, b in zip(inputs, given, strict=True)):
+    if not _has_unknown_dimensions(model) or not _has_size(model, normal, SIZES[0]):
         return []
+    inputs = make_inputs(model.main, InputSet("normal"), unknown=size, step=int(size > 1))
     expect_runs(model, 1)
-    return [Run.of(SIZE_ONE, model, inputs, kernels, pair)]
+    return [Run.of(label, model, inputs, kernels, pair)]
 
 
-def _run_of_unequal_sizes(model: Model, kernels: Kernels, pair: PairedRuns | None) -> list[Run]:
-    """Return a list of one run with UNEQUAL_SIZES; [] if no input has two unknown dimensions.
-
-    Equal sizes hide a rewrite that exchanges two dimensions by mistake.
-    """
-    if all((value.shape or ()).count(None) < 2 for value in model.main.inputs):
-        return []
-    inputs = make_inputs(model.main, InputSet("normal"), unknown=2, step=1)
-    expect_runs(model, 1)
-    return [Run.of(UNEQUAL_SIZES, model, inputs, kernels, pair)]
-
-
-def _second_run(model: Model, normal: Run) -> list[Run]:
-    """Return a list of one run, the SECOND_RUN on the inputs of ``normal``; [] if the model keeps no state.
-
-    The first run does not show what a model writes to its variables after the last read.
-    """
+def _keeps_state(model: Model) -> bool:
+    """Return whether an operator that runs keeps state other than a random stream."""
     ops = (op for graph in reachable_graphs(model.main) for op in graph)
-    if not any(op.stateful and not isinstance(op, Random) for op in ops):
+    return any(op.stateful and not isinstance(op, Random) for op in ops)
+
+
+def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
+    """Return the LATER_RUNS on the inputs of ``normal``; [] if the model keeps no state.
+
+    A first run does not show what a model writes to its variables after the last read.  The inputs of the
+    earlier runs are normal ones with other seeds.
+    """
+    if not _keeps_state(model):
         return []
-    expect_runs(model, 2)
-    second = replace(normal, label=SECOND_RUN, times=2)
-    return [replace(second, outputs=second.again(model))]
+    size = next(size for size in SIZES if _has_size(model, normal, size))
+    sets = (InputSet("normal", seed=number) for number in range(1, max(LATER_RUNS.values()) + 1))
+    return _later_runs(model, normal, [make_inputs(model.main, which, size) for which in sets])
+
+
+def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
+    """Return the LATER_RUNS on the last record, after the records before it; a single record runs twice.
+
+    Return [] if there is no record, or if the model keeps no state.
+    """
+    if not runs or not _keeps_state(model):
+        return []
+    return _later_runs(model, runs[-1], [run.inputs for run in runs[:-1]] or [runs[0].inputs])
+
+
+def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
+    """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
+    later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
+    if len(earlier) == 1:
+        del later[1:]  # the others would be equal
+    expect_runs(model, sum(1 + len(each.earlier) for each in later))
+    return [replace(each, outputs=each.again(model)) for each in later]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:

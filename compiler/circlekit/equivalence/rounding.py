@@ -84,13 +84,14 @@ def tolerated_error(reference: Array, moved: Array) -> float:
 def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
     """Return the largest difference that rounding may excuse in an output whose terms cancel.
 
-    The size of the terms is not known.  It is taken to be the largest magnitude among the float32 ``inputs``
-    of the model and its float32 constants; the result is the TOLERANCE of float32 times this size.
+    The size of the terms is not known.  It is taken to be the largest magnitude among the ``inputs`` of the
+    model that are float32 or integers (which a CAST may convert), and its float32 constants; the result is
+    the TOLERANCE of float32 times this size.
     """
     values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
-    arrays = (*inputs, *(value.array() for value in values))
-    floats = (array for array in arrays if array.dtype == np.float32)
-    return TOLERANCE["float32"] * max(map(largest_magnitude, floats), default=0.0)
+    constants = (array for value in values if (array := value.array()).dtype == np.float32)
+    terms = (array for array in inputs if array.dtype == np.float32 or array.dtype.kind in "iu")
+    return TOLERANCE["float32"] * max(map(largest_magnitude, (*terms, *constants)), default=0.0)
 
 
 def is_cancelled(output: Array, limit: float) -> bool:

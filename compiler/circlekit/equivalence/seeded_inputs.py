@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make seeded inputs for a graph (normal, boundary and zero), and give seeds to random operators.
+"""Make seeded inputs for a graph (such as normal, boundary and zero).
 
-The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
-They are the same on every machine.  Other inputs matter only for boundary sets: the elements depend on the
-number of these sets, which the sizes of all float and bool inputs determine (SMALL_MODEL_ELEMENTS).
-
-The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
-name, for example when it inlines a branch of IF.  No other property of the operator is sure to survive every
-rewrite either.  So here all random operators without a seed get the same seed.
+The elements of an input depend on its name, type and shape, on how the graph uses them (``InputUse``),
+and on the input set.  They are the same on every machine.  Other inputs matter only for boundary and
+threshold sets: the elements depend on the number of these sets (``input_sets``).
 """
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.integer_uses import free_integers, index_bounds
+from circlekit.equivalence.thresholds import Threshold, thresholds
 from circlekit.errors import UnsupportedError
-from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
+from circlekit.ir.graph import Graph
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""Unquantized integers of more than 8 bits that index nothing may be sizes, so they are below this number."""
+"""Unquantized integers of more than 8 bits that index nothing may be sizes, so they are below this number.
+
+In boundary and threshold sets this holds only for those that are not free (``InputUse``).
+"""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Numbers where activations change (0, 1, 3, 6), where an epsilon has an effect (1e-30), and large numbers.
@@ -39,20 +38,52 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-
 Still larger numbers would show how much a model amplifies rounding errors, not whether a rewrite is correct.
 """
 
+INTEGER_EDGES = (0, 1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 7, -7, 8, 100, -100)
+"""The EDGES of free integers (``InputUse``); those that the dtype does not have are left out."""
+
+MAX_INDICES = 16
+"""If at most this many rows of a table can be indexed, the edges are all their indices."""
+
 SMALL_MODEL_ELEMENTS = 1024
-"""If all float and bool inputs together have at most this many elements, each float input gets all EDGES.
+"""If the inputs of ``_meets_all_edges`` together have at most this many elements, each gets all its edges.
 
 There are then as many boundary sets as the smallest of these inputs needs to get as many elements.  So bool
 scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
 """
 
 
+SMALL_NUMBERS = 1e-3
+"""The size of the numbers of a negative set; an epsilon that is added to their squares has an effect."""
+
+
+class InputUse(NamedTuple):
+    """What the operators of a graph do with one of its inputs.
+
+    ``bound``: the size that its integers index; None if they index nothing.  ``is_free``: the model surely
+    takes any integers (``free_integers``).  ``thresholds``: numbers at which the model begins to compute
+    something else (``thresholds.thresholds``).
+    """
+
+    bound: int | None = None
+    is_free: bool = False
+    thresholds: Sequence[Threshold] = ()
+
+
+UNKNOWN_USE = InputUse()
+
+
+def input_uses(graph: Graph) -> list[InputUse]:
+    """Return the use of each input of ``graph``."""
+    bounds, free, found = index_bounds(graph), free_integers(graph), thresholds(graph)
+    return [InputUse(bounds.get(id(v)), id(v) in free, found.get(id(v), ())) for v in graph.inputs]
+
+
 class InputSet(NamedTuple):
     """One set of inputs.
 
-    ``kind``: normal, boundary or zero.  ``number``: its number, from 0, among the ``total`` sets of its kind.
-    ``seed``: another seed gives other values.  ``label``: the name of the set, such as ``boundary_2`` for the
-    second set of its kind.
+    ``kind``: normal, boundary, threshold, zero, positive or negative.  ``number``: its number, from 0, among
+    the ``total`` sets of its kind.  ``seed``: another seed gives other values.  ``label``: the name of the
+    set, such as ``boundary_2`` for the second set of its kind.
     """
 
     kind: str
@@ -66,17 +97,32 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: normal, one or more boundary sets (SMALL_MODEL_ELEMENTS), zero."""
-    sizes = [
-        prod(dim or 1 for dim in v.shape or ())
-        for v in graph.inputs
-        if v.dtype.is_float or v.dtype is DType.BOOL
-    ]
-    total = 1
-    if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
-        total = -(-len(EDGES) // min(sizes))  # rounded up
-    boundary = [InputSet("boundary", number, total) for number in range(total)]
-    return [InputSet("normal"), *boundary, InputSet("zero")]
+    """Return the input sets for ``graph``: normal, one or more boundary and threshold sets, zero.
+
+    There are threshold sets only if an input has thresholds that are not among its edges anyway.
+    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Models
+    as small also have a positive and a negative set: the maximum of some elements, for example, is hardly
+    ever negative in the other sets, and the sum of some logarithms hardly ever a number.
+    """
+    uses = list(zip(graph.inputs, input_uses(graph), strict=True))
+    kinds = ["boundary"]
+    if any(not set(_edges(v, "threshold", use)) <= set(_edges(v, "boundary", use)) for v, use in uses):
+        kinds.append("threshold")
+    counted = [(v, use) for v, use in uses if _meets_all_edges(v, use)]
+    sizes = [prod(dim or 1 for dim in v.shape or ()) for v, _ in counted]
+    is_small = 0 < sum(sizes) <= SMALL_MODEL_ELEMENTS
+    sets = [InputSet("normal")]
+    for kind in kinds:
+        longest = max((len(_edges(v, kind, use)) for v, use in counted), default=0)
+        total = -(-longest // min(sizes)) if is_small else 1  # rounded up
+        sets += [InputSet(kind, number, total) for number in range(total)]
+    return [*sets, InputSet("zero"), *([InputSet("positive"), InputSet("negative")] if is_small else [])]
+
+
+def _meets_all_edges(value: Value, use: InputUse) -> bool:
+    """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
+    has_few_indices = use.bound is not None and use.bound <= MAX_INDICES
+    return value.dtype.is_float or value.dtype is DType.BOOL or use.is_free or has_few_indices
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -87,17 +133,16 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) 
     Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
     for an input that exceeds the memory limit.
     """
-    bounds = index_bounds(graph)
-    return [make_input(value, which, unknown, bounds.get(id(value)), step) for value in graph.inputs]
+    uses = zip(graph.inputs, input_uses(graph), strict=True)
+    return [make_input(value, which, unknown, use, step) for value, use in uses]
 
 
 def make_input(
-    value: Value, which: InputSet, unknown: int = 1, bound: int | None = None, step: int = 0
+    value: Value, which: InputSet, unknown: int = 1, use: InputUse = UNKNOWN_USE, step: int = 0
 ) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    ``bound``: the size that the integers index; ``_range`` makes a range of it.  For integers, boundary and
-    zero sets contain the zero point, clipped to this range.
+    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.
     """
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
@@ -105,30 +150,86 @@ def make_input(
     shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
-    dtype_kind = value.dtype.numpy.kind
     if which.kind == "zero":
-        return np.full(shape, _stored_zero(value, bound), value.dtype.numpy)
-    if dtype_kind in "iu":
-        low, high = _range(value, bound)
-        if which.kind == "boundary":
-            edges = np.array([low, high, _stored_zero(value, bound)], value.dtype.numpy)
-            return _shuffled(edges, which, shape, seed)
-        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
-    if dtype_kind == "b":
-        if which.kind == "boundary":  # a scalar is True in at least one set, as it is False in the zero set
-            return _shuffled(np.array([True, False]), which, shape, seed)
-        return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
-    array = _floats(which, shape, seed)
-    if dtype_kind == "c":
-        array = array + 1j * _floats(which, shape, seed + 1)
+        return np.full(shape, _stored_zero(value, use.bound), value.dtype.numpy)
+    if which.kind in ("normal", "positive", "negative"):
+        array = _normal(value, shape, seed, use.bound)
+        return array if which.kind == "normal" else _one_sided(array, value, which.kind == "positive", use)
+    edges = np.array(_edges(value, which.kind, use), value.dtype.numpy if value.dtype.is_integer else None)
+    array = _shuffled(edges, which, shape, seed)
+    if value.dtype.numpy.kind == "c":
+        array = array + 1j * _shuffled(edges, which, shape, seed + 1)
     return array.astype(value.dtype.numpy)
 
 
-def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """Return float64 elements for a normal or a boundary set."""
-    if which.kind == "normal":
-        return fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed)
-    return _shuffled(np.array(EDGES), which, shape, seed)
+def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) -> Array:
+    """Return normally distributed floats, or integers or bools with uniform probability."""
+    assert value.dtype.numpy is not None
+    dtype_kind = value.dtype.numpy.kind
+    if dtype_kind in "iu":
+        low, high = _range(value, bound)
+        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
+    if dtype_kind == "b":
+        return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
+    array = fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed)
+    if dtype_kind == "c":
+        array = array + 1j * fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed + 1)
+    return array.astype(value.dtype.numpy)
+
+
+def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Array:
+    """Return the elements of ``array``, a normal set of ``value``, with one sign: negative floats are small.
+
+    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Integers that are
+    not free, but may be sizes or indices, stay.
+    """
+    if array.dtype.kind == "b":
+        return np.full_like(array, positive)
+    if array.dtype.kind in "iu" and (use.bound is not None or not (use.is_free or _is_full(value))):
+        return array
+    if array.dtype.kind in "iu" and _is_full(value):
+        zero = _stored_zero(value, use.bound)
+        return np.asarray(np.maximum(array, zero) if positive else np.minimum(array, zero))
+    if array.dtype.kind == "u":
+        return array
+    factor = 1 if positive else -1 if array.dtype.kind == "i" else -SMALL_NUMBERS
+    if array.dtype.kind == "c":
+        return np.asarray(factor * (np.abs(array.real) + 1j * np.abs(array.imag)), array.dtype)
+    return np.asarray(factor * np.abs(array), array.dtype)
+
+
+def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
+    """Return the numbers in the sets of ``kind``, boundary or threshold, for the input ``value``.
+
+    A threshold set has a smaller and a larger number for each threshold, and the exact thresholds themselves.
+    An input without thresholds has the numbers of a boundary set there, too.
+    """
+    if value.dtype is DType.BOOL:
+        return [True, False]  # a scalar is True in at least one set, as it is False in the zero set
+    if not value.dtype.is_integer:
+        near = [n for t in use.thresholds for n in _around(t)]
+        return near if near and kind == "threshold" else list(EDGES)
+    low, high = _range(value, use.bound)
+    if use.bound is not None and high < MAX_INDICES:
+        return list(range(high + 1))
+    if use.bound is not None or not use.is_free or _is_full(value):
+        return [low, high, _stored_zero(value, use.bound)]
+    lowest, highest = value.dtype.limits
+    near = [n for t in use.thresholds for n in _integers_around(t)] if kind == "threshold" else []
+    fitting = [n for n in dict.fromkeys(near) if lowest <= n <= highest]
+    return fitting or [n for n in INTEGER_EDGES if lowest <= n]
+
+
+def _around(threshold: Threshold) -> list[float]:
+    number, distance, is_exact = threshold
+    return [number - distance, *([number] if is_exact else []), number + distance]
+
+
+def _integers_around(threshold: Threshold) -> list[int]:
+    number, distance, is_exact = threshold
+    if is_exact:
+        return [math.floor(number) + step for step in (-1, 0, 1, 2)]
+    return [math.floor(number - distance), math.ceil(number + distance)]
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
@@ -150,11 +251,16 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the
     dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
-    quantized = value.quantization is not None and value.quantization.scale.size > 0
-    if bound is None and (quantized or value.dtype.bits == 8):
+    if bound is None and _is_full(value):
         return value.dtype.limits
     end = UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)
     return 0, min(end - 1, value.dtype.limits[1])
+
+
+def _is_full(value: Value) -> bool:
+    """Return whether ``value`` is quantized or has 8 bits: then it may have any number of its dtype."""
+    quantized = value.quantization is not None and value.quantization.scale.size > 0
+    return quantized or value.dtype.bits == 8
 
 
 def _stored_zero(value: Value, bound: int | None) -> int:
@@ -164,90 +270,3 @@ def _stored_zero(value: Value, bound: int | None) -> int:
         return 0
     low, high = _range(value, bound)
     return min(max(int(form.zero_point[0]), low), high)
-
-
-def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return {``id`` of an input: the smallest size that its integers index} for inputs that are indices.
-
-    The input may be an index operand itself, or integer operators (Cast, Reshape, arithmetic) may compute the
-    index operand from it.  These operators are assumed to keep indices below the bound, as they do in models
-    that exporters write.
-    """
-    sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
-    return {key: min(indexed) for key, indexed in sizes.items() if indexed}
-
-
-def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Yield the size of each axis that ``start`` indexes, or that integers computed from ``start`` index.
-
-    Uses in called graphs count, too.
-    """
-    seen = {id(start)}
-    pending = [start]
-    while pending:
-        value = pending.pop()
-        for op, position in value.uses:
-            size = _indexed_size(op, position)
-            if size is not None:
-                yield size
-                continue
-            following = list(op.results)
-            for graph in op.called_graphs():
-                index = position - (len(op.inputs) - len(graph.inputs))  # IF does not pass its condition on
-                following += graph.inputs[index : index + 1] if index >= 0 else ()
-            for result in following:
-                if result.dtype.is_integer and id(result) not in seen:
-                    seen.add(id(result))
-                    pending.append(result)
-
-
-TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
-"""By operator: the position of the operand with the indices, and of the table that they index."""
-
-
-def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` of ``op`` indexes.
-
-    Return None if the size is unknown, or if this operand has no indices.  GATHER_ND indexes as many leading
-    axes as the last dimension of its indices says: return the smallest.
-    """
-    index_position, table_position = TABLES.get(op.code, (None, 0))
-    has_table = position == index_position and table_position < len(op.inputs)  # a damaged file may lack it
-    data = op.inputs[table_position] if has_table else None
-    if data is None or not data.shape:
-        return None
-    sizes = data.shape[:1]
-    if op.code == "GATHER":
-        sizes = (data.shape[getattr(op, "axis", 0) % len(data.shape)],)
-    elif op.code == "GATHER_ND":
-        indices = op.inputs[position]
-        sizes = data.shape[: indices.shape[-1] if indices is not None and indices.shape else None]
-    return min((dim for dim in sizes if dim is not None), default=None)
-
-
-SEED = 1
-"""The seed that random operators without a seed get."""
-
-
-def with_seeds(model: Model) -> Model:
-    """Return ``model`` if every random operator has a seed, else a copy in which they all have one."""
-    if not any(unseeded(model.graphs)):
-        return model
-    copy = clone(model)
-    for op in unseeded(copy.graphs):
-        op.seed = SEED
-    return copy
-
-
-def seed_notes(graphs: Sequence[Graph]) -> list[str]:
-    """Return a sentence for each random operator without a seed."""
-    return [
-        f"%{op.output.name} is random and has no seed: it is compared for one seed, the same before and after"
-        for op in unseeded(graphs)
-    ]
-
-
-def unseeded(graphs: Sequence[Graph]) -> Iterator[Random]:
-    """Yield the random operators without a seed: the lowest 32 bits of ``seed`` and ``seed2`` are all 0."""
-    ops = (op for graph in graphs for op in graph if isinstance(op, Random))
-    return (op for op in ops if not (op.seed | op.seed2) & UINT32_MASK)

@@ -16,10 +16,10 @@ from circlekit.equivalence.model_comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.named_results import PairedRuns
+from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
 from circlekit.equivalence.reference_runs import Records, Run, reference_runs, rounding_error
-from circlekit.equivalence.seeded_inputs import seed_notes
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
@@ -38,11 +38,11 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
     - The interface: nothing; ``model`` becomes the new reference.
     - Values: raise EquivalenceError if the interface differs; ``model`` becomes the new reference.
     - Neither: raise EquivalenceError if outputs or the interface differ.  If the pass drops state on purpose,
-      only first runs are compared from now on.
+      only runs without earlier runs are compared from now on.
     """
     pass_class = find_pass(name)
     if pass_class.drops_state:
-        verifier.omit_second_runs(name)
+        verifier.omit_later_runs(name)
     if pass_class.changes_interface:
         verifier.restart(model, name)
     elif pass_class.changes_values:
@@ -142,15 +142,15 @@ class Verifier:
             return None, [f"the graph {name} is not verified: {error.message}"]
         return verifier, [f"in the graph {name}: {note}" for note in verifier.notes]
 
-    def omit_second_runs(self, step: str) -> None:
-        """Compare only first runs from now on, because ``step`` drops the state that a second run shows."""
-        first = [run for run in self.runs if run.times == 1]
+    def omit_later_runs(self, step: str) -> None:
+        """Compare only first runs from now on, because ``step`` drops the state that a later run shows."""
+        first = [run for run in self.runs if not run.earlier]
         if len(first) < len(self.runs):
             self.runs, self.latest = first, [run.outputs for run in first]
-            self.notes.append(f"{step} is meant to drop state: second runs are not compared after it")
+            self.notes.append(f"{step} is meant to drop state: later runs are not compared after it")
         for verifier in self.others:
             if verifier is not None:
-                verifier.omit_second_runs(step)
+                verifier.omit_later_runs(step)
 
     def restart(self, model: Model, step: str) -> None:
         """Make ``model`` the reference after ``step``, which changes the interface on purpose.

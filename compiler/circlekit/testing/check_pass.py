@@ -60,7 +60,7 @@ def check_pass(
     interface:
 
     - the model and the result, both written to files and read back, have equal outputs on seeded inputs
-      (normal, boundary and zero, with 2 and with 1 for unknown dimensions);
+      (normal, boundary, zero and others; with 1, 2 and larger sizes for unknown dimensions);
     - LiteRT gives the same outputs;
     - if LiteRT runs the model, and the result is a TFLite model, LiteRT also runs the result.
 

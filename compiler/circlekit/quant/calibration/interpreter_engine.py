@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from circlekit.equivalence.seeded_inputs import with_seeds
+from circlekit.equivalence.random_seeds import with_seeds
 from circlekit.interp.blas_threads import blas_libraries
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import Interpreter

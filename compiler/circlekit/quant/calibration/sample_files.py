@@ -10,7 +10,8 @@ from pathlib import Path
 
 from circlekit.equivalence.data_files.graph_inputs import GraphInputs
 from circlekit.equivalence.data_files.input_files import iterate_records, read_input, read_raw_record
-from circlekit.equivalence.seeded_inputs import InputSet, index_bounds, make_inputs
+from circlekit.equivalence.integer_uses import index_bounds
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, FileError, ShapeError, counted
 from circlekit.io.file_map import map_file
 from circlekit.ir.graph import Model
