@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a reduction with a Transpose or a mean before it, or a Reshape or Squeeze after it."""
+"""Merge a reduction with a Transpose or a mean before it, or with a reshape or factor after it."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.reduction.reduce import reduced_axes
@@ -55,6 +58,35 @@ def _axes(array: Array, rank: int) -> set[int]:
     return set(reduced_axes(int_list(array), rank))
 
 
+class FuseSumToMean(Rewrite):
+    """sum(x) / n  ==  mean(x), and sum(x) * (1 / n)  ==  mean(x), if each sum has n elements.
+
+    This is the mean of models that come from StableHLO, which has no operator for it.
+    """
+
+    name = "fuse_sum_to_mean"
+
+    before = """
+        s = Sum(x: f32, axis: const)            {keep_dims: any = keep_dims}
+        z = Mul|Div(s, number: const f32[*, 1])
+    """
+    after = "z = Mean(x, axis)  {keep_dims: keep_dims}"
+
+    @condition
+    def divides_by_the_count(self, match: Match, x: Value, axis: Array, number: Array) -> str | None:
+        """The number is n exactly, or 1 / n up to one step of float32."""
+        sizes = [x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)]
+        count = prod(size or 0 for size in sizes)  # 0 if a size is unknown
+        if not count:
+            return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
+        divides, found = isinstance(match.ops["z"], Div), number.reshape(-1)[0]
+        expected = np.float32(count if divides else 1 / count)
+        if abs(found - expected) <= (0 if divides else np.spacing(expected)):  # false for NaN
+            return None
+        how = "a division by" if divides else "a multiplication by 1 /"
+        return f"%{match.value('number').name}: expected {how} {count}, the size of a sum, got {found!s}"
+
+
 REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 """The reductions that a picture accepts; ``after`` has the one that matched."""
 
@@ -77,13 +109,37 @@ class _Dropped(Rewrite):
         return f"%{z.name}: expected the shape {format_shape(left)}, got {format_shape(z.shape)}"
 
 
+class _Restored(Rewrite):
+    """$move(reduce(x))  ==  reduce(x) with keep_dims, if $move inserts the dimensions that reduce drops."""
+
+    before = f"""
+        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
+        z = $move
+    """
+    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: true}}"
+
+    @condition
+    def restores_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
+        reduced = _axes(axis, x.known_rank)
+        kept = tuple(1 if i in reduced else d for i, d in enumerate(x.known_shape))
+        if provably_equal(kept, z.shape):
+            return None
+        return f"%{z.name}: expected the shape {format_shape(kept)}, got {format_shape(z.shape)}"
+
+
 class FuseReshapeWithMean(Rules):
-    """Set keep_dims to false if a Reshape or Squeeze drops the dimensions that a reduction keeps."""
+    """Let a reduction keep or drop its dimensions if the next operator inserts or drops them.
+
+    If a Reshape or Squeeze drops the dimensions that the reduction keeps, keep_dims becomes false.  If a
+    Reshape or ExpandDims inserts those that the reduction drops, it becomes true.
+    """
 
     name = "fuse_reshape_with_mean"
     rules = (
         _Dropped.member(move="Reshape", operands=", shape?", attribute="new_shape"),
         _Dropped.member(move="Squeeze", operands="", attribute="squeeze_dims"),
+        _Restored.member(move="Reshape(y, shape?)  {new_shape: any}"),
+        _Restored.member(move="ExpandDims(y, dim: const)"),
     )
 
 
