@@ -133,6 +133,27 @@ def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list
     assert op.inputs[1].array().tolist() == axes
 
 
+@pytest.mark.parametrize("kind", ["Sum", "ReduceMax", "ReduceMin"])
+def test_other_reduction_twice(kind: str) -> None:
+    text = means("[1]", "[2]", "true", "true").replace("Mean", kind)
+    (op,) = check_pass(text, "fuse_mean_with_mean", [kind]).main.ops
+    assert op.inputs[1] is not None
+    assert op.inputs[1].array().tolist() == [1, 2]
+    check_pass(text.replace(f"%y = {kind}", "%y = Mean"), "fuse_mean_with_mean", refused="comes from Mean")
+
+
+@pytest.mark.parametrize("kind", ["ReduceAny", "ReduceAll"])
+def test_other_reduction_of_bool_twice(kind: str) -> None:
+    text = means("[1]", "[1]", "false", "false").replace("Mean", kind).replace("f32", "bool")
+    check_pass(text, "fuse_mean_with_mean", [kind])
+
+
+@pytest.mark.parametrize(("kind", "left"), [("ReduceMax", 1), ("Sum", 2), ("Mean", 2), ("ReduceProd", 2)])
+def test_reduction_of_integers_twice(kind: str, left: int) -> None:
+    text = means("[1]", "[2]", "true", "true").replace("Mean", kind).replace("f32", "i32")
+    check_pass(text, "fuse_mean_with_mean", [kind] * left)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a reduction with a Transpose or a mean before it, or with a reshape or factor after it."""
+"""Merge a reduction with a Transpose or a reduction before it, or with a reshape or factor after it."""
 
 from __future__ import annotations
 
@@ -7,30 +7,44 @@ from math import prod
 
 import numpy as np
 
+from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import reduced_axes
+from circlekit.ops.reduction.reduce import Mean, Sum, reduced_axes
 from circlekit.passes.support.conditions import provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
+COMPOSABLE = "Mean|Sum|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
+"""Reductions that may be done along some axes first.  In a product, this could change what overflows."""
+
 
 class FuseMeanWithMean(Rewrite):
-    """mean(mean(x, first), second)  ==  mean(x, the axes of both)."""
+    """reduce(reduce(x, first), second)  ==  reduce(x, the axes of both), for a mean and other reductions."""
 
     name = "fuse_mean_with_mean"
 
-    before = """
-        y = Mean(x: f32, first: const)      {keep_dims: any = keep1}
-        z = Mean(y, second: const)          {keep_dims: any = keep2}
+    before = f"""
+        y = {COMPOSABLE}(x, first: const)      {{keep_dims: any = keep1}}
+        z = {COMPOSABLE}(y, second: const)     {{keep_dims: any = keep2}}
     """
-    after = "z = Mean(x, axes)  {keep_dims: keep2}"
+    after = f"z = {COMPOSABLE}(x, axes)  {{like z, keep_dims: keep2}}"
+
+    @condition
+    def are_alike(self, match: Match, x: Value) -> str | None:
+        """Both reductions are of one kind, and sums and means are of f32, which does not wrap around."""
+        y, z = match.ops["y"], match.ops["z"]
+        if type(y) is not type(z):
+            return f"%{y.output.name}: comes from {type(y).__name__}, expected {type(z).__name__}"
+        if isinstance(z, Mean | Sum) and x.dtype is not f32:
+            return f"%{x.name}: is {x.dtype.short}, expected f32"
+        return None
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """A single mean keeps all reduced axes, with size 1, or drops all; both together must do the same."""
+        """A single one keeps all reduced axes, with size 1, or drops all; both together must do the same."""
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:
@@ -43,9 +57,9 @@ class FuseMeanWithMean(Rewrite):
         return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
-        """Return the axes of ``x`` that each mean reduces.
+        """Return the axes of ``x`` that each reduction removes.
 
-        ``second`` has axes of the first mean's result, whose rank may be lower than that of ``x``.
+        ``second`` has axes of the first result, whose rank may be lower than that of ``x``.
         """
         rank = match.value("x").known_rank
         first = _axes(match.value("first").array(), rank)
