@@ -71,6 +71,7 @@ CANONICALIZE = Phase(
         "remove_redundant_transpose",
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
+        "transform_max_to_relu",
         "fuse_prelu",
     ),
 )

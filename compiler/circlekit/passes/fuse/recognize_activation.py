@@ -165,3 +165,30 @@ class TransformMinReluToRelu6(Rules):
         _Clamp.member(first="Minimum(x: f32, 6.0)", second="Relu(m)"),
         _Clamp.member(first="Relu(x: f32)", second="Minimum(m, 6.0)"),
     )
+
+
+class _LowerBound(Rewrite):
+    """max(x, 0)  ==  relu(x)."""
+
+    before = "z = Maximum(x: f32, 0.0)"
+    after = "z = Relu(x)"
+
+
+class _UnitClamp(_Clamp):
+    """$second  ==  relu_n1_to_1(x), where m = $first."""
+
+    after = "z = ReluN1To1(x)"
+
+
+class TransformMaxToRelu(Rules):
+    """max(x, 0)  ==  relu(x), and max(min(x, 1), -1)  ==  relu_n1_to_1(x), which layers can fuse.
+
+    PyTorch exports clamp and hardtanh in this way.
+    """
+
+    name = "transform_max_to_relu"
+    rules = (
+        _UnitClamp.member(first="Minimum(x: f32, 1.0)", second="Maximum(m, -1.0)"),
+        _UnitClamp.member(first="Maximum(x: f32, -1.0)", second="Minimum(m, 1.0)"),
+        _LowerBound,
+    )
