@@ -63,7 +63,10 @@ VECTORS: dict[str, list[list[Any]]] = {
 ALSO = {"output_shape": "shape", "squeeze_dims": "axis", "dim": "axis", "split_dim": "axis"}
 """Operands that take the constants of another operand in VECTORS."""
 
-NUMBERS = {"three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "root": (0.5**0.5, 2**0.5)}
+NUMBERS = {
+    "three": (3.0,), "six": (6.0,), "sixth": (1 / 6,), "eps": (1e-6,), "cubic": (0.044715,),
+    "root": (0.5**0.5, 2**0.5, (2 / np.pi) ** 0.5),
+}  # fmt: skip
 """The numbers with which constants of these names are filled."""
 
 PLACES: dict[str, list[Any]] = {
@@ -173,8 +176,8 @@ class _Maker:
         if kind is OpaqueOp:
             like = operands[0]
             assert like is not None
-            result = Value("", like.dtype, like.shape)
-            op: Op = OpaqueOp(*operands, code="CUSTOM", custom_code=node.custom, results=[result])
+            result, custom = Value("", like.dtype, like.shape), self.choice((node.custom or "").split("|"))
+            op: Op = OpaqueOp(*operands, code="CUSTOM", custom_code=custom, results=[result])
         else:
             op = kind(*operands, **dict(self.attributes(node, kind)))
         for name, value in zip(node.results, op.results, strict=False):

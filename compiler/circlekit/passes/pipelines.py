@@ -48,10 +48,13 @@ CANONICALIZE = Phase(
     "canonicalize",
     "Operators whose result equals their operand, or that undo each other, separate operators that can be "
     "fused. This needs the constants of the previous phase. BATCH_MATMUL absorbs transposes before the "
-    "layouts are chosen: otherwise a layout may be chosen to save a transpose that costs nothing.",
+    "layouts are chosen: otherwise a layout may be chosen to save a transpose that costs nothing. "
+    "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away.",
     (
         "remove_reshape_around_batch_matmul",
         "fuse_transpose_with_batch_matmul",
+        "fuse_reshape_with_mean",
+        "fuse_sum_to_mean",
         "forward_reshape_to_unaryop",
         "remove_unnecessary_add",
         "remove_unnecessary_div",
@@ -68,6 +71,7 @@ CANONICALIZE = Phase(
         "remove_redundant_transpose",
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
+        "transform_max_to_relu",
         "fuse_prelu",
     ),
 )
@@ -143,7 +147,6 @@ FUSE = Phase(
         "fuse_mean_subtraction",
         "fuse_activation_function",
         "fuse_transpose_with_mean",
-        "fuse_reshape_with_mean",
         "fuse_mean_with_mean",
     ),
 )

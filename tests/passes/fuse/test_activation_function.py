@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.passes.kit import check_pass, refusals
+from tests.passes.kit import chain, check_pass, refusals
 
 NAME = "fuse_activation_function"
 
@@ -105,3 +105,32 @@ def test_quantized_values_need_one_grid() -> None:
 def test_integers_without_quantization_stay() -> None:
     text = graph("%y = Add(%x, %o)\n%z = Relu(%y)", type="i8[4]")
     assert any("%y: expected f32 or quantized values, got i8" in s for s in refusals(text, NAME))
+
+
+# -- MAXIMUM and MINIMUM that are activations ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("calls", "left"),
+    [
+        (["Maximum(%a, 0.0)"], "Relu"),
+        (["Maximum([0.0], %a)"], "Relu"),
+        (["Minimum(%a, 1.0)", "Maximum(%b, -1.0)"], "ReluN1To1"),
+        (["Maximum(-1.0, %a)", "Minimum(1.0, %b)"], "ReluN1To1"),
+    ],
+)
+def test_a_maximum_becomes_an_activation(calls: list[str], left: str) -> None:
+    check_pass(chain("[2,3]", *calls), "transform_max_to_relu", ["Neg", left, "Neg"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "sentence"),
+    [
+        (["Minimum(%a, 1.0)", "Maximum(%b, -2.0)"], "expected the constant -1.0"),
+        (["Maximum(%a, -1.0)", "Minimum(%b, nan)"], "expected the constant 1.0"),
+        (["Maximum(%a, -1.0)", "Minimum(%b, [1.0, 1.0, 1.0])"], "expected the constant 1.0"),
+        (["Minimum(%a, 1.0)", "Maximum(%b, [[[-1.0]]])"], "has shape [1,2,3], the rewrite gives [2,3]"),
+    ],
+)
+def test_a_maximum_that_is_no_activation(calls: list[str], sentence: str) -> None:
+    check_pass(chain("[2,3]", *calls), "transform_max_to_relu", refused=sentence)

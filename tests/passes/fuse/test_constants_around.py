@@ -62,6 +62,35 @@ def test_prelu() -> None:
     check_pass(wide, "fuse_prelu", refused=sentence)
 
 
+@pytest.mark.parametrize("select", ["Select", "SelectV2"])
+@pytest.mark.parametrize(
+    ("test", "choice"),
+    [
+        ("Greater", "%c, %x, %n"),
+        ("GreaterEqual", "%c, %x, %n"),
+        ("Less", "%c, %n, %x"),
+        ("LessEqual", "%c, %n, %x"),
+    ],
+)
+def test_prelu_by_select(test: str, choice: str, select: str) -> None:
+    body = f"%c = {test}(%x, 0.0)\n%n = Mul(%x, [0.1, -0.2, 0.3, 4.0])\n%z = {select}({choice})"
+    check_pass(graph(body), "fuse_prelu", expect_ops=["PRelu"])
+    exchanged = body.replace("%n, %x", "%x, %n") if "Less" in test else body.replace("%x, %n", "%n, %x")
+    check_pass(graph(exchanged), "fuse_prelu", refused="expected Mul")
+    check_pass(graph(body.replace("0.0)", "0.5)")), "fuse_prelu", refused="expected the constant 0.0")
+    check_pass(graph(body.replace("[0.1, -0.2, 0.3, 4.0]", "%dyn")), "fuse_prelu", refused="is not constant")
+
+
+def test_prelu_by_maximum_and_minimum() -> None:
+    body = (
+        "%r = Maximum(%x, 0.0)\n%m = Minimum(%x, 0.0)\n%n = Mul(%m, [0.1, -0.2, 0.3, 4.0])\n%z = Add(%r, %n)"
+    )
+    check_pass(graph(body), "fuse_prelu", expect_ops=["PRelu"])
+    check_pass(
+        graph(body.replace("Maximum(%x, 0.0", "Maximum(%x, 1.0")), "fuse_prelu", refused="constant 0.0"
+    )
+
+
 @pytest.mark.parametrize("bias", ["", ", %b"])
 @pytest.mark.parametrize("c", ["[1.0, 2.0, -3.0, 4.0]", "0.5", "[[1.0, 2.0, -3.0, 4.0]]"])
 def test_a_constant_before_a_fully_connected_layer_is_fused(c: str, bias: str) -> None:
@@ -70,13 +99,17 @@ def test_a_constant_before_a_fully_connected_layer_is_fused(c: str, bias: str) -
     check_pass(add, "fuse_add_to_fullyconnected_bias", expect_ops=["FullyConnected"] * 2)
     both = ["fuse_add_to_fullyconnected_bias", "fold_constants"]
     check_pass(add, both, expect_ops=["FullyConnected"])
+    check_pass(add.replace("Add", "Sub"), both, expect_ops=["FullyConnected"])
     mul = graph(f"%a = Mul({c}, %x)\n%z = FullyConnected(%a, %w{bias}) {{act: RELU}}")
     check_pass(mul, "fuse_mul_to_fullyconnected_weights", expect_ops=["FullyConnected"])
+    div = mul.replace(f"Mul({c}, %x)", f"Div(%x, {c})")
+    check_pass(div, "fuse_mul_to_fullyconnected_weights", expect_ops=["FullyConnected"])
 
 
-@pytest.mark.parametrize("kind", ["Add", "Mul"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div"])
 def test_before_a_fully_connected_layer_near_misses(kind: str) -> None:
-    name = {"Add": "fuse_add_to_fullyconnected_bias", "Mul": "fuse_mul_to_fullyconnected_weights"}[kind]
+    is_sum = kind in ("Add", "Sub")
+    name = "fuse_add_to_fullyconnected_bias" if is_sum else "fuse_mul_to_fullyconnected_weights"
     body = f"%a = {kind}(%x, 0.5)\n%z = FullyConnected(%a, %w)"
     check_pass(graph(body.replace("0.5", "%dyn")), name, refused="%dyn: is not constant")
     check_pass(graph(body.replace("0.5)", "0.5) {act: RELU}")), name, refused="%a: act is RELU")
@@ -87,6 +120,8 @@ def test_before_a_fully_connected_layer_near_misses(kind: str) -> None:
     check_pass(
         wide.replace("[2,4]", "[?,4]").replace("[8,1]", "[-1,1]"), name, refused="may change the shape [?,1]"
     )
+    if kind in ("Sub", "Div"):
+        check_pass(graph(body.replace("%x, 0.5", "0.5, %x")), name, refused="%x: is not constant")
     rank_1 = graph(f"%n = Reshape(%x, [8])\n%a = {kind}(%n, [[0.5]])\n%z = FullyConnected(%a, %w)")
     sentence = "broadcasting with its shape [1,1] may change the shape [8] of %n"
     check_pass(rank_1.replace("[3,4]", "[3,8]"), name, refused=sentence)

@@ -39,6 +39,37 @@ def test_gelu_with_a_division() -> None:
     check_pass(gelu(ORDERS[2], "Div(%x, 1.41421356)"), "fuse_gelu", ["Gelu"])
 
 
+def test_gelu_with_an_operator_of_tensorflow() -> None:
+    check_pass(gelu().replace('"Erf"', '"FlexErf"'), "fuse_gelu", ["Gelu"])
+
+
+def erfc(scale: str, last: str, code: str = "Erfc") -> str:
+    call = f'%e = Opaque(%s) {{code: "CUSTOM", custom_code: "{code}"}} : f32[2,3]'
+    return f"graph main(%x: f32[2,3]) -> %z {{\n%n = Neg(%x)\n%s = {scale}\n{call}\n{last}\n}}"
+
+
+ERFC_ORDERS = [
+    "%m = Mul(%x, %e)\n%z = Mul(%m, 0.5)",
+    "%h = Mul(0.5, %x)\n%z = Mul(%h, %e)",
+    "%h = Mul(%e, 0.5)\n%z = Mul(%h, %x)",
+]
+
+
+@pytest.mark.parametrize("code", ["Erfc", "FlexErfc"])
+@pytest.mark.parametrize("last", ERFC_ORDERS)
+@pytest.mark.parametrize(
+    "scale", ["Mul(%n, 0.70710677)", "Div(%n, 1.41421356)", "Mul(%x, -0.70710677)", "Div(%x, -1.41421356)"]
+)
+def test_gelu_by_erfc(scale: str, last: str, code: str) -> None:
+    left = ["Gelu"] if "%n" in scale else ["Neg", "Gelu"]  # a Neg that nothing reads stays
+    check_pass(erfc(scale, last, code), "fuse_gelu", left)
+
+
+@pytest.mark.parametrize("scale", ["Mul(%x, 0.70710677)", "Mul(%n, -0.70710677)", "Div(%n, 0.70710677)"])
+def test_gelu_by_erfc_near_misses(scale: str) -> None:
+    check_pass(erfc(scale, ERFC_ORDERS[0]), "fuse_gelu", refused="before Erfc, got")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -100,6 +131,27 @@ def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list
     (op,) = check_pass(means(first, second, keep, keep2), "fuse_mean_with_mean", ["Mean"]).main.ops
     assert op.inputs[1] is not None
     assert op.inputs[1].array().tolist() == axes
+
+
+@pytest.mark.parametrize("kind", ["Sum", "ReduceMax", "ReduceMin"])
+def test_other_reduction_twice(kind: str) -> None:
+    text = means("[1]", "[2]", "true", "true").replace("Mean", kind)
+    (op,) = check_pass(text, "fuse_mean_with_mean", [kind]).main.ops
+    assert op.inputs[1] is not None
+    assert op.inputs[1].array().tolist() == [1, 2]
+    check_pass(text.replace(f"%y = {kind}", "%y = Mean"), "fuse_mean_with_mean", refused="comes from Mean")
+
+
+@pytest.mark.parametrize("kind", ["ReduceAny", "ReduceAll"])
+def test_other_reduction_of_bool_twice(kind: str) -> None:
+    text = means("[1]", "[1]", "false", "false").replace("Mean", kind).replace("f32", "bool")
+    check_pass(text, "fuse_mean_with_mean", [kind])
+
+
+@pytest.mark.parametrize(("kind", "left"), [("ReduceMax", 1), ("Sum", 2), ("Mean", 2), ("ReduceProd", 2)])
+def test_reduction_of_integers_twice(kind: str, left: int) -> None:
+    text = means("[1]", "[2]", "true", "true").replace("Mean", kind).replace("f32", "i32")
+    check_pass(text, "fuse_mean_with_mean", [kind] * left)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +227,7 @@ def test_the_error_of_int16_rsqrt_is_that_of_the_fused_kernel(low: int, fused_er
 # -- tanh --------------------------------------------------------------------------------------
 
 CUBES = ("%c = Pow(%x, 3.0)", "%p = Mul(%x, %x)\n%c = Mul(%x, %p)", "%p = Square(%x)\n%c = Mul(%p, %x)")
+FIRST = "%u = Mul(0.044715, %x)\n%v = Mul(%x, %u)\n%k = Mul(%v, %x)"  # not 0.044715 times the cube
 PRODUCTS = (
     "%m = Mul(%a, %x)\n%y = Mul(0.5, %m)",
     "%m = Mul(%x, 0.5)\n%y = Mul(%a, %m)",
@@ -203,7 +256,23 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
     assert op.attribute_items() == {"approximate": True}
 
 
-@pytest.mark.parametrize("square", ["Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)"])
+@pytest.mark.parametrize("last", PRODUCTS)
+def test_gelu_by_tanh_with_the_coefficient_first(last: str) -> None:
+    text = tanh_form("", last).replace("%k = Mul(0.044715, %c)", FIRST)
+    (op,) = check_pass(text, "fuse_gelu", ["Gelu"]).main
+    assert op.attribute_items() == {"approximate": True}
+
+
+@pytest.mark.parametrize(
+    "square",
+    [
+        *(
+            f"%q = {square} %k = Mul(%q, 0.044715)"
+            for square in ("Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)")
+        ),
+        "%u = Mul(%x, 0.044715) %k = Mul(%u, %x)",
+    ],
+)
 @pytest.mark.parametrize(
     "product",
     [
@@ -220,7 +289,7 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
     ],
 )
 def test_gelu_by_tanh_of_a_factored_cubic(square: str, product: str, last: str) -> None:
-    inner = f"%q = {square} %k = Mul(%q, 0.044715) %d = Add(%k, 1.0) {product} %t = Tanh(%s)"
+    inner = f"{square} %d = Add(%k, 1.0) {product} %t = Tanh(%s)"
     text = f"graph main(%x: f32[2,3]) -> %y {{ {inner} {last} }}"
     (op,) = check_pass(text, "fuse_gelu", ["Gelu"]).main
     assert op.attribute_items() == {"approximate": True}

@@ -47,6 +47,39 @@ def test_all_forms(relu6: str, tail: tuple[str, str, str], sixth: str, swap: boo
     check_pass(text(relu6, tail, sixth, swap), NAME, ["Neg", "HardSwish", "Neg"])
 
 
+CLIPS = (
+    "%r = Relu0To1(%a)",
+    "%c = Minimum(%a, 1.0)\n%r = Maximum(%c, 0.0)",
+    "%c = Maximum(0.0, %a)\n%r = Minimum(1.0, %c)",
+    "%c = Relu(%a)\n%r = Minimum(%c, 1.0)",
+    "%c = Minimum(%a, 1.0)\n%r = Relu(%c)",
+)
+
+
+def hard_sigmoid(sixth: str, clip: str, half: str = "0.5") -> str:
+    """Return x * min(max(x / 6 + 1/2, 0), 1)."""
+    lines = f"%s = {sixth.format('%x')}\n%a = Add(%s, {half})\n{clip}\n%y = Mul(%x, %r)"
+    return f"graph main(%x: f32[2,40]) -> %y {{\n{lines}\n}}"
+
+
+@pytest.mark.parametrize(("sixth", "clip"), list(product(SIXTHS, CLIPS)))
+def test_the_definition_of_onnx(sixth: str, clip: str) -> None:
+    check_pass(hard_sigmoid(sixth, clip), NAME, ["HardSwish"])
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (hard_sigmoid("Mul({0}, 0.2)", CLIPS[0]), "expected 0.16666667, got 0.2"),
+        (hard_sigmoid(SIXTHS[0], CLIPS[0], "0.4"), "expected the constant 0.5"),
+        (hard_sigmoid(SIXTHS[0], CLIPS[1]).replace("%a, 1.0", "%a, 2.0"), "expected the constant 1.0"),
+        (hard_sigmoid(SIXTHS[0], CLIPS[1]).replace("-> %y", "-> %y, %r"), "%r: is an output of the graph"),
+    ],
+)
+def test_the_definition_of_onnx_near_misses(model: str, sentence: str) -> None:
+    check_pass(model, NAME, refused=sentence)
+
+
 def neighbour(steps: int) -> str:
     """Return SIXTH plus ``steps`` units in its last place, as text."""
     value = np.float32(SIXTH) + np.float32(steps) * np.spacing(np.float32(SIXTH))

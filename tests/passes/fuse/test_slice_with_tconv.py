@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from circlekit.interp.interpreter import run
@@ -71,6 +73,55 @@ def test_slices_of_channels_shorten_the_filter(text: str) -> None:
     (op,) = check_pass(text, "fuse_slice_with_tconv", expect_ops=["TransposeConv"]).main.ops
     assert isinstance(op, TransposeConv)
     assert op.filter.static_shape[0] == 2
+
+
+def strided(bounds: str, masks: str = "", strides: str = "[1,1,1,1]", **kwargs: str) -> str:
+    """Return ``sliced`` with a StridedSlice; ``bounds``: its begin and end."""
+    text = sliced("%BEGIN", "%SIZE", **kwargs)
+    return text.replace("Slice(%y, %BEGIN, %SIZE)", f"StridedSlice(%y, {bounds}, {strides}) {{{masks}}}")
+
+
+@pytest.mark.parametrize("bias", ["", ", %b"])
+@pytest.mark.parametrize(
+    "text_of",
+    [
+        lambda **words: strided("[0,1,1,0], [1,9,9,3]", **words),
+        lambda **words: strided("[0,1,1,0], [1,-1,-1,3]", **words),
+        lambda **words: strided("[7,1,-9,7], [7,-1,9,7]", "begin_mask: 9, end_mask: 9", **words),
+        lambda **words: strided("[0,1,1], [0,9,9]", "end_mask: 1", "[1,1,1]", **words),
+        lambda **words: strided(
+            "[0,1,1,0], [0,-1,-1,0]", "ellipsis_mask: 1, begin_mask: 8, end_mask: 8", **words
+        ),
+        lambda **words: strided("[0,1,1,0], [1,8,8,3]", "offset: true", **words),
+    ],
+)
+def test_a_strided_slice_becomes_the_padding(text_of: Callable[..., str], bias: str) -> None:
+    """Exporters from ONNX write x[:, p:-p, p:-p, :] for the padding."""
+    (op,) = check_pass(text_of(bias=bias), "fuse_slice_with_tconv", ["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert (op.padding.name, op.output.shape) == ("SAME", (1, 8, 8, 3))
+
+
+def test_a_strided_slice_of_channels() -> None:
+    text = strided("[0,1,1,1], [1,9,9,3]")
+    (op,) = check_pass(text, "fuse_slice_with_tconv", ["TransposeConv"]).main.ops
+    assert isinstance(op, TransposeConv)
+    assert op.filter.static_shape[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (strided("[0,0,0,0], [1,10,10,3]", strides="[1,2,2,1]"), "neither SAME nor VALID"),
+        (strided("[0,0,0,0], [1,10,10,3]", strides="[1,1,1,2]"), "strides of 1, got [1, 1, 1, 2]"),
+        (strided("[0,0,0,2], [1,10,10,-4]", strides="[1,1,1,-1]"), "strides of 1, got [1, 1, 1, -1]"),
+        (strided("[0,2,1,0], [1,10,9,3]"), "neither SAME nor VALID"),
+        (strided("[0,1,1,0], [1,9,9,3]", "shrink_axis_mask: 1"), "shrink_axis_mask is 1, expected 0"),
+        (strided("[0,1,1,0], [1,9,9,3]", result="%z, %y"), "%y: is an output of the graph"),
+    ],
+)
+def test_strided_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_slice_with_tconv", refused=sentence)
 
 
 def test_different_strides_and_kernels() -> None:

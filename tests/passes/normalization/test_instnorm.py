@@ -109,6 +109,19 @@ def test_rank_3_has_its_channel_axis_in_the_middle() -> None:
     check_fused(norm(shape="[2,3,5]", axes=("[-1]", "[2]"), gamma=column, beta="0.5"))
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ("[1,4,5,3]", ("[0,1,2]", "[1,2]")),
+        ("[1,4,5,3]", ("[1,2]", "[0,1,2]")),
+        ("[2,4,1,3]", ("[1]", "[1,2]")),
+        ("[2,1,5,3]", ("[2]", "[2]")),
+    ],
+)
+def test_a_mean_over_an_axis_of_dimension_1_makes_no_difference(shape: str, axes: Sequence[str]) -> None:
+    check_fused(norm(SCALED + SUMS[1], shape=shape, axes=axes))
+
+
 @pytest.mark.parametrize("axes", ["[1,2,4]", "[1,2]", "[-4,-3,-1]"])
 def test_between_reshapes(axes: str) -> None:
     column = "[[[[[0.5], [1.0], [2.0]]]]]"
@@ -127,6 +140,8 @@ def test_between_reshapes(axes: str) -> None:
     ("text", "sentence"),
     [
         (norm(axes=("[1,2]", "[1,2,3]")), "%v: expected a mean over the axes [1, 2], got [1, 2, 3]"),
+        (norm(axes=("[0,1,2]", "[1,2]")), "%m: expected a mean over the axes [1, 2], got [0, 1, 2]"),
+        (norm(shape="[?,4,5,3]", axes=("[0,1,2]", "[1,2]")), "expected a mean over the axes [1, 2]"),
         (norm(axes=("[3]", "[1,2]")), "%m: expected a mean over the axes [1, 2], got [3]"),
         (norm(SCALED + SUMS[1], axes=("[1]", "[1]")), "%m: expected a mean over the axes [1, 2], got [1]"),
         (

@@ -119,13 +119,16 @@ class FuseAddToConvBias(Rules):
 
 
 class FuseAddToFullyConnectedBias(BeforeLinear):
-    """fc(x + c, w, b)  ==  fc(x, w, fc(c, w, b)); fold_constants computes the inner layer."""
+    """fc(x + c, w, b)  ==  fc(x, w, fc(c, w, b)), and similarly for x - c.
+
+    fold_constants computes the inner layer.
+    """
 
     name = "fuse_add_to_fullyconnected_bias"
     spread = ("a",)
 
     before = """
-        a = Add(x: f32, c: const f32[*, I|1])
+        a = Add|Sub(x: f32, c: const f32[*, I|1])
         z = FullyConnected(a, w: const f32[O, I], b?: const f32[*, O])     {weights_format: DEFAULT}
     """
     after = """
@@ -133,8 +136,8 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
         z = FullyConnected(x, w, s)     {like z}
     """
 
-    def constants(self, c: Array, I: int) -> dict[str, Array]:
-        return {"row": per_channel(c, I)}
+    def constants(self, match: Match, c: Array, I: int) -> dict[str, Array]:
+        return {"row": per_channel(-c if isinstance(match.ops["a"], Sub) else c, I)}
 
 
 class _Product(BeforeLinear):
@@ -165,10 +168,10 @@ class FuseMulToConvWeights(Rules):
 
 
 class FuseMulToFullyConnectedWeights(
-    _Product, arithmetic="Mul", layer="FullyConnected", data="", numbers="[*, I|1]", filter="[O, I]",
+    _Product, arithmetic="Mul|Div", layer="FullyConnected", data="", numbers="[*, I|1]", filter="[O, I]",
     attributes="{weights_format: DEFAULT}", **DIRECT,
 ):  # fmt: skip
-    """fc(x * c, w)  ==  fc(x, w * c)."""
+    """fc(x * c, w)  ==  fc(x, w * c), and the same for x / c."""
 
     name = "fuse_mul_to_fullyconnected_weights"
     spread = ("a",)

@@ -9,33 +9,33 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import known_dims
+from circlekit.ops.movement.slice import WHOLE_AXIS, StridedSlice
 from circlekit.passes.support.transpose_conv_padding import forward_size, leading_pad
 from circlekit.rewrite.match import Match
-from circlekit.rewrite.rewrite import Rewrite, condition
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w).
+class _Sliced(Rewrite):
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), for one of the slicing operators.
 
-    SAME or VALID padding must omit the rows and columns that the slice drops.
+    ``$slice``: the operator.
     """
 
     # O, KH, KW: output channels, height and width of the filter; H, W: of the input x
-
-    name = "fuse_slice_with_tconv"
 
     before = """
         y = TransposeConv(shape: const i32[4], w: const f32[O, KH, KW, _], x: f32[_, H, W, _],
                           b?: const f32[*, O])
             {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
-        z = Slice(y, begin: const, size: const)
+        z = $slice
     """
     after = "z = TransposeConv(shape2, w2, x, b2)  {like y, padding: padding2}"
 
     @condition
-    def one_padding_fits(self, match: Match, shape: Array, begin: Array, size: Array) -> str | None:
-        first, out = _slice_bounds(shape, begin, size)
+    def one_padding_fits(self, match: Match, shape: Array) -> str | None:
+        first, out = _slice_bounds(match)
         if first[0] != 0 or out[0] != shape[0]:
             return f"%{match.value('z').name}: slices the batch"
         if _padding(match, first, out) is None:
@@ -43,10 +43,8 @@ class FuseSliceWithTransposeConv(Rewrite):
             return f"%{match.value('z').name}: neither SAME nor VALID padding gives {window}"
         return None
 
-    def constants(
-        self, match: Match, shape: Array, begin: Array, size: Array, b: Array | None
-    ) -> dict[str, Any]:
-        first, out = _slice_bounds(shape, begin, size)
+    def constants(self, match: Match, b: Array | None) -> dict[str, Any]:
+        first, out = _slice_bounds(match)
         w = match.value("w")
         return {
             "shape2": np.asarray(out, np.int32),
@@ -56,11 +54,46 @@ class FuseSliceWithTransposeConv(Rewrite):
         }
 
 
-def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
-    """Return begin and size of a slice of data of ``shape``; -1 is replaced by the size that it means."""
-    first = [int(b) for b in begin]
-    out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, first, strict=True)]
-    return first, out
+class _Strided(_Sliced):
+    """The same for a StridedSlice that takes every element in its range."""
+
+    before = _Sliced.before.replace(
+        "$slice",
+        """StridedSlice(y, begin: const, end: const, strides: const)
+            {begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}""",
+    )
+
+    @condition
+    def skips_nothing(self, z: Value, strides: Array) -> str | None:
+        if (strides == 1).all():
+            return None
+        return f"%{z.name}: expected strides of 1, got {strides.tolist()}"
+
+
+class FuseSliceWithTransposeConv(Rules):
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w).
+
+    SAME or VALID padding must omit the rows and columns that the slice drops.
+    """
+
+    name = "fuse_slice_with_tconv"
+    rules = (_Sliced.member(slice="Slice(y, begin: const, size: const)"), _Strided)
+
+
+def _slice_bounds(match: Match) -> tuple[list[int], list[int]]:
+    """Return for each axis the first index that the slice ``z`` takes, and how many it takes."""
+    full = [int(size) for size in match.value("shape").array()]
+    op = match.ops["z"]
+    if isinstance(op, StridedSlice):
+        begin, end, strides = (int_list(match.value(name).array()) for name in ("begin", "end", "strides"))
+        parts = (part or WHOLE_AXIS for part in op.axis_slices(begin, end, strides, len(full)))
+        spans = [(size, op.axis_index(part, size)) for part, size in zip(parts, full, strict=True)]
+        # each is a slice: shrink_axis_mask is 0
+        taken = [range(size)[span] for size, span in spans if isinstance(span, slice)]
+        return [indices.start for indices in taken], [len(indices) for indices in taken]
+    first, size = (int_list(match.value(name).array()) for name in ("begin", "size"))
+    # a size of -1 means the rest
+    return first, [n if n != -1 else whole - b for n, whole, b in zip(size, full, first, strict=True)]
 
 
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:

@@ -1,33 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a reduction with a Transpose or a mean before it, or a Reshape or Squeeze after it."""
+"""Merge a reduction with a Transpose or a reduction before it, or with a reshape or factor after it."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import reduced_axes
+from circlekit.ops.reduction.reduce import Mean, Sum, reduced_axes
 from circlekit.passes.support.conditions import provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
+COMPOSABLE = "Mean|Sum|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
+"""Reductions that may be done along some axes first.  In a product, this could change what overflows."""
+
 
 class FuseMeanWithMean(Rewrite):
-    """mean(mean(x, first), second)  ==  mean(x, the axes of both)."""
+    """reduce(reduce(x, first), second)  ==  reduce(x, the axes of both), for a mean and other reductions."""
 
     name = "fuse_mean_with_mean"
 
-    before = """
-        y = Mean(x: f32, first: const)      {keep_dims: any = keep1}
-        z = Mean(y, second: const)          {keep_dims: any = keep2}
+    before = f"""
+        y = {COMPOSABLE}(x, first: const)      {{keep_dims: any = keep1}}
+        z = {COMPOSABLE}(y, second: const)     {{keep_dims: any = keep2}}
     """
-    after = "z = Mean(x, axes)  {keep_dims: keep2}"
+    after = f"z = {COMPOSABLE}(x, axes)  {{like z, keep_dims: keep2}}"
+
+    @condition
+    def are_alike(self, match: Match, x: Value) -> str | None:
+        """Both reductions are of one kind, and sums and means are of f32, which does not wrap around."""
+        y, z = match.ops["y"], match.ops["z"]
+        if type(y) is not type(z):
+            return f"%{y.output.name}: comes from {type(y).__name__}, expected {type(z).__name__}"
+        if isinstance(z, Mean | Sum) and x.dtype is not f32:
+            return f"%{x.name}: is {x.dtype.short}, expected f32"
+        return None
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """A single mean keeps all reduced axes, with size 1, or drops all; both together must do the same."""
+        """A single one keeps all reduced axes, with size 1, or drops all; both together must do the same."""
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:
@@ -40,9 +57,9 @@ class FuseMeanWithMean(Rewrite):
         return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
-        """Return the axes of ``x`` that each mean reduces.
+        """Return the axes of ``x`` that each reduction removes.
 
-        ``second`` has axes of the first mean's result, whose rank may be lower than that of ``x``.
+        ``second`` has axes of the first result, whose rank may be lower than that of ``x``.
         """
         rank = match.value("x").known_rank
         first = _axes(match.value("first").array(), rank)
@@ -53,6 +70,35 @@ class FuseMeanWithMean(Rewrite):
 def _axes(array: Array, rank: int) -> set[int]:
     """Return the axes in ``array``, each from 0 to ``rank`` - 1."""
     return set(reduced_axes(int_list(array), rank))
+
+
+class FuseSumToMean(Rewrite):
+    """sum(x) / n  ==  mean(x), and sum(x) * (1 / n)  ==  mean(x), if each sum has n elements.
+
+    This is the mean of models that come from StableHLO, which has no operator for it.
+    """
+
+    name = "fuse_sum_to_mean"
+
+    before = """
+        s = Sum(x: f32, axis: const)            {keep_dims: any = keep_dims}
+        z = Mul|Div(s, number: const f32[*, 1])
+    """
+    after = "z = Mean(x, axis)  {keep_dims: keep_dims}"
+
+    @condition
+    def divides_by_the_count(self, match: Match, x: Value, axis: Array, number: Array) -> str | None:
+        """The number is n exactly, or 1 / n up to one step of float32."""
+        sizes = [x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)]
+        count = prod(size or 0 for size in sizes)  # 0 if a size is unknown
+        if not count:
+            return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
+        divides, found = isinstance(match.ops["z"], Div), number.reshape(-1)[0]
+        expected = np.float32(count if divides else 1 / count)
+        if abs(found - expected) <= (0 if divides else np.spacing(expected)):  # false for NaN
+            return None
+        how = "a division by" if divides else "a multiplication by 1 /"
+        return f"%{match.value('number').name}: expected {how} {count}, the size of a sum, got {found!s}"
 
 
 REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
@@ -77,13 +123,37 @@ class _Dropped(Rewrite):
         return f"%{z.name}: expected the shape {format_shape(left)}, got {format_shape(z.shape)}"
 
 
+class _Restored(Rewrite):
+    """$move(reduce(x))  ==  reduce(x) with keep_dims, if $move inserts the dimensions that reduce drops."""
+
+    before = f"""
+        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
+        z = $move
+    """
+    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: true}}"
+
+    @condition
+    def restores_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
+        reduced = _axes(axis, x.known_rank)
+        kept = tuple(1 if i in reduced else d for i, d in enumerate(x.known_shape))
+        if provably_equal(kept, z.shape):
+            return None
+        return f"%{z.name}: expected the shape {format_shape(kept)}, got {format_shape(z.shape)}"
+
+
 class FuseReshapeWithMean(Rules):
-    """Set keep_dims to false if a Reshape or Squeeze drops the dimensions that a reduction keeps."""
+    """Let a reduction keep or drop its dimensions if the next operator inserts or drops them.
+
+    If a Reshape or Squeeze drops the dimensions that the reduction keeps, keep_dims becomes false.  If a
+    Reshape or ExpandDims inserts those that the reduction drops, it becomes true.
+    """
 
     name = "fuse_reshape_with_mean"
     rules = (
         _Dropped.member(move="Reshape", operands=", shape?", attribute="new_shape"),
         _Dropped.member(move="Squeeze", operands="", attribute="squeeze_dims"),
+        _Restored.member(move="Reshape(y, shape?)  {new_shape: any}"),
+        _Restored.member(move="ExpandDims(y, dim: const)"),
     )
 
 

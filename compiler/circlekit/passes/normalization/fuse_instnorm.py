@@ -79,14 +79,19 @@ class InstanceNorm(Rewrite):
 
     @condition
     def means_over_the_image(self, match: Match) -> str | None:
-        """All means are over the image: the axes H and W, or W alone."""
+        """All means are over the image: the axes H and W, or W alone.
+
+        An axis of dimension 1 makes no difference, for example that of the batch.
+        """
         x = match.value("x")
         inner = match.values.get("s") or x
-        expected = [2] if x.rank == 3 else [1, 2]
+        expected = {2} if x.rank == 3 else {1, 2}
+        single = {axis for axis, size in enumerate(inner.known_shape) if size == 1}
         for mean, operand in (("m", "axes"), ("m2", "axes2"), ("v", "axes3")):
             axes = sorted(reduced_axes(int_list(match.value(operand).array()), inner.known_rank))
-            if [a for a in axes if a != 4] != expected:  # axis 4 of s has dimension 1
-                return f"%{match.value(mean).name}: expected a mean over the axes {expected}, got {axes}"
+            if {*axes} - single != expected - single:
+                image = sorted(expected)
+                return f"%{match.value(mean).name}: expected a mean over the axes {image}, got {axes}"
         return None
 
     @condition

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %b: keep_dims is False, expected True
+# Refused: %c: expected the shape [2,3,1], got [3,2]
 
 graph main(%x: f32[2,3,4]) -> %y {
   %a = Neg(%x)
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3,4]) -> %y {
 rules {
   passes(fuse_reshape_with_mean)
   unchanged()
-  refused("keep_dims is False, expected True")
+  refused("%c: expected the shape [2,3,1], got [3,2]")
 }
