@@ -14,7 +14,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes, dims_differ
@@ -134,16 +134,27 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
         shape = self.input.shape
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
+        if shape is not None and self.diagonal.shape is not None:
+            _check_diagonal(shape, self.diagonal.shape)
         return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
     def kernel(self, input: Array, diagonal: Array) -> Array:
-        size = min(input.shape[-2:])
-        if diagonal.shape != (*input.shape[:-2], size):
-            expected = [*input.shape[:-2], size]
-            raise ShapeError(f"expected a diagonal of shape {expected}, got {list(diagonal.shape)}")
+        _check_diagonal(input.shape, diagonal.shape)
+        size = diagonal.shape[-1]
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out
+
+
+def _check_diagonal(shape: Shape, diagonal: Shape) -> None:
+    """Raise ShapeError unless matrices of ``shape`` may have main diagonals of the shape ``diagonal``."""
+    *batch, rows, columns = shape
+    size = 0 if 0 in (rows, columns) else None if None in (rows, columns) else min(rows, columns)
+    expected = (*batch, size)
+    if len(diagonal) != len(expected) or any(map(dims_differ, diagonal, expected)):
+        raise ShapeError(
+            f"expected a diagonal of shape {format_shape(expected)}, got {format_shape(diagonal)}"
+        )
 
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
