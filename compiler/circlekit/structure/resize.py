@@ -226,7 +226,7 @@ class _Resizer:
         return first == second
 
     def _follow(self, op: Op) -> None:
-        """Change the constants and attributes of ``op`` that state shapes to fit the new shapes."""
+        """Change the constants, attributes and variables of ``op`` that state shapes to fit the new ones."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
@@ -237,6 +237,9 @@ class _Resizer:
                     setattr(op, name, content)
                 continue
             value = named[name]
+            if value.is_variable:
+                self._set(value, content)
+                continue
             data = np.array(content, value.dtype.numpy)
             if not np.array_equal(data, value.array()):
                 assert op.graph is not None  # it is in the graph that is resized

@@ -149,7 +149,7 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
 def _check_diagonal(shape: Shape, diagonal: Shape) -> None:
     """Raise ShapeError unless matrices of ``shape`` may have main diagonals of the shape ``diagonal``."""
     *batch, rows, columns = shape
-    size = 0 if 0 in (rows, columns) else None if None in (rows, columns) else min(rows, columns)
+    size = None if rows is None or columns is None else min(rows, columns)
     expected = (*batch, size)
     if len(diagonal) != len(expected) or any(map(dims_differ, diagonal, expected)):
         raise ShapeError(

@@ -54,7 +54,7 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
         coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-        _check_places(*coordinates.shape, values.shape, shape)
+        _check_places(len(coordinates), coordinates.shape[1], values.shape, shape)
         require_in_range(self, coordinates, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
