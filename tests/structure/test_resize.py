@@ -16,7 +16,8 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.structure.resize import MAX_KNOWN_ELEMENTS, parse_shapes
+from circlekit.structure.input_shapes import parse_shapes
+from circlekit.structure.resize import MAX_KNOWN_ELEMENTS
 from tests.recipes.one_recipes import one_recipe
 
 ONE_ROWS = [
@@ -227,54 +228,6 @@ def test_graphs_of_unknown_operators_are_resized_if_they_take_the_operands(
     """)
     called = circlekit.resize(model, [[4, 3]]).graphs[1]
     assert called.inputs[0].shape == called.outputs[0].shape == expected
-
-
-RECURRENT = (
-    "svdf", "rnn", "unidirectional_sequence_rnn", "bidirectional_sequence_rnn",
-    "lstm", "unidirectional_sequence_lstm", "bidirectional_sequence_lstm",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-def test_the_states_of_recurrent_layers_follow_the_batch(name: str) -> None:
-    """Each sequence of the batch gives what it gives alone, in a first and in a second run."""
-    model = circlekit.load(Path(__file__).parents[2] / f"recipes/ops/{name}.ck")
-    (x,) = model.main.inputs
-    resized = circlekit.resize(model, [[3, *x.static_shape[1:]]])
-    rng = np.random.default_rng(3)
-    runs = [rng.normal(size=(3, *x.static_shape[1:])).astype(np.float32) for _ in range(2)]
-    whole = circlekit.Interpreter(resized)
-    batch = [whole.run([array])[0] for array in runs]
-    for row in range(3):
-        alone = circlekit.Interpreter(model)
-        for array, result in zip(runs, batch, strict=True):
-            expected = alone.run([array[row : row + 1]])[0]
-            np.testing.assert_allclose(result[row : row + 1], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_states_need_a_known_batch_of_whole_rows() -> None:
-    text = """
-        graph main(%x: f32[{0},2]) -> %y {{
-          %hidden: f32[1,{1}] variable
-          %y = Rnn(%x, [[1.0,2.0],[3.0,4.0]], [[1.0,2.0],[3.0,4.0]], [0.0,0.0], %hidden)
-        }}"""
-    one = circlekit.parse(text.format(1, 2))
-    with pytest.raises(ShapeError, match="expected a known batch for the variable %hidden"):
-        circlekit.resize(one, [[-1, 2]])
-    flat = circlekit.parse(text.format(2, 4))  # the state of both sequences in one row
-    assert {v.shape for v in circlekit.resize(flat, [[4, 2]]).main.values() if v.is_variable} == {(2, 4)}
-    with pytest.raises(ShapeError, match=r"variable %hidden of shape \[1,4\] cannot hold a batch of 3"):
-        circlekit.resize(flat, [[3, 2]])
-
-
-def test_a_state_that_is_an_input_has_to_be_resized_with_the_batch() -> None:
-    model = circlekit.parse("""
-        graph main(%x: f32[1,2], %h: f32[1,2]) -> %y {
-          %y = Rnn(%x, [[1.0,2.0],[3.0,4.0]], [[1.0,2.0],[3.0,4.0]], [0.0,0.0], %h)
-        }""")
-    assert circlekit.resize(model, {"x": [3, 2], "h": [3, 2]}).main.outputs[0].shape == (3, 2)
-    with pytest.raises(ShapeError, match="hidden_state: expected 6 elements, 2 for each of 3 in the batch"):
-        circlekit.resize(model, {"x": [3, 2]})
 
 
 def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:

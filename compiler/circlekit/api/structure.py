@@ -23,10 +23,10 @@ from circlekit.structure import merge as merging
 from circlekit.structure import resize as resizing
 from circlekit.structure import selection
 from circlekit.structure.connection import Connection, connection, read_connection
+from circlekit.structure.input_shapes import Shapes
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import Partition
 from circlekit.structure.partition import partition as divide
-from circlekit.structure.resize import Shapes
 from circlekit.structure.run_parts import run_parts
 
 

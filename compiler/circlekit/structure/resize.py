@@ -3,35 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import (
-    CirclekitError,
-    ModelError,
-    ShapeError,
-    UnsupportedError,
-    did_you_mean,
-    names_in,
-)
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
-from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Shape, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.structure.input_shapes import Shapes, shapes_by_input
+from circlekit.structure.variable_shapes import Contents, assigned_shapes, joined, variables
 
 MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
 """In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
-
-Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
-"""A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -49,10 +41,39 @@ def resize(model: Model, shapes: Shapes) -> Model:
     - if operators that call the same graph would give it different shapes,
     - if the operands of an operator do not fit any more; the error says where the operator is.
     """
-    wanted = _shapes_by_input(model.main, shapes)
-    copy = clone(model)
-    _Resizer(copy, _changes_leading_ones(model, wanted)).graph(copy.main, wanted)
-    return copy
+    wanted = shapes_by_input(model.main, shapes)
+    return _resized(model, wanted, _changes_leading_ones(model, wanted))
+
+
+def _resized(model: Model, shapes: Sequence[Shape | None], outer: bool) -> Model:
+    """Return a copy of ``model`` whose inputs have ``shapes``.
+
+    What a variable holds may get another shape, and a value may depend on the variable to which it is
+    assigned.  So the shapes of what is assigned are inferred while all dimensions of such variables are
+    unknown; the variables are then read in these shapes.
+    ``outer``: see ``_changes_leading_ones``.
+    """
+
+    def trial(contents: Contents) -> Model:
+        copy = clone(model)
+        _Resizer(copy, outer, contents).graph(copy.main, shapes)
+        return copy
+
+    before = assigned_shapes(model)
+    changed = list(before)
+    with suppress(*([ShapeError] if before else ())):  # the former shapes of the variables may not fit
+        copy = trial({})
+        after = assigned_shapes(copy)
+        changed = [v for v in before if after[v] != before[v]]
+        if not changed:
+            return copy
+    former = {v: joined(before[v]) for v in changed}
+    inferred = assigned_shapes(trial({v: s and (None,) * len(s) for v, s in former.items()}))
+    contents = {v: joined(inferred[v]) for v in changed}
+    copy = trial(contents)
+    after = assigned_shapes(copy)
+    is_settled = all(joined(after[v]) == shape for v, shape in contents.items())
+    return copy if is_settled else trial(dict.fromkeys(changed))  # unknown ranks fit everything
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
@@ -68,9 +89,8 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
         for v, shape in zip(model.main.inputs, shapes, strict=True)
     ]
     for outer in (False, True):
-        copy = clone(model)
         with suppress(CirclekitError):
-            _Resizer(copy, outer).graph(copy.main, probe)
+            _resized(model, probe, outer)
             return outer
     return False
 
@@ -83,73 +103,11 @@ def _probe(before: Shape, after: Shape) -> Shape:
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
-def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; commas before a shape do not matter.
-    Raise ShapeError, in ONE's words, for any other text.
-    """
-    rest = text.strip()
-    found: list[list[int]] = []
-    while rest:
-        head, close, rest = rest.partition("]")
-        words = head.strip().lstrip(",").strip()
-        if not close or not words.startswith("["):
-            raise ShapeError(f"Invalid shape format: {text}")
-        try:
-            found.append([int(word) for word in words[1:].split(",")] if words[1:].strip() else [])
-        except ValueError:
-            raise ShapeError(f"Error during shape processing: {words[1:]}") from None
-        rest = rest.strip()
-    if not found:
-        raise ShapeError(f"No shapes found in the input string: {text}")
-    return found
-
-
-def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
-    """Return the new shape of each input.
-
-    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid shape.
-    """
-    if isinstance(shapes, Mapping):
-        names_in("an input", shapes)
-        by_name = {v.name: v for v in graph.inputs}
-        for name in shapes:
-            if name not in by_name:
-                hint = did_you_mean(name, by_name, 3)
-                raise ModelError(f"graph {graph.name} has no input named {name!r}{hint}")
-        return [_checked(shapes[v.name]) if v.name in shapes else v.shape for v in graph.inputs]
-    listed = _listed(shapes)
-    if len(listed) != len(graph.inputs):
-        given = f"only {len(listed)}" if len(listed) < len(graph.inputs) else str(len(listed))
-        raise ModelError(f"Expected {len(graph.inputs)} shapes but provided {given}")
-    return [_checked(shape) for shape in listed]
-
-
-def _listed(shapes: object) -> list[object]:
-    """Return ``shapes`` as a list; raise ModelError if it is not a collection of shapes."""
-    if isinstance(shapes, str) or not isinstance(shapes, Iterable):
-        raise ModelError(f"expected a list of shapes, or a dict by input name, got {type(shapes).__name__}")
-    return list(shapes)
-
-
-def _checked(shape: object) -> Shape:
-    """Return ``shape`` with None for -1; raise ShapeError unless it is a sequence of valid dimensions."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise ShapeError(f"expected a shape, such as [1, 8], got {shape!r}")
-    dims: list[int | None] = []
-    for dim in shape:
-        if dim is not None and not (isinstance(dim, int | np.integer) and -1 <= dim <= LARGEST_DIMENSION):
-            expected = f"dimensions from 0 to {LARGEST_DIMENSION}, or -1 for an unknown one"
-            raise ShapeError(f"expected {expected}, got {dim!r}")
-        dims.append(None if dim in (-1, None) else int(dim))
-    if len(dims) > MAX_RANK:
-        raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {len(dims)}")
-    return tuple(dims)
-
-
 class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
     ``outer``: see ``_changes_leading_ones``.
+    ``read``: for results of READ_VARIABLE, their new shapes.
     ``old``: the former shape of each value that has a new shape.
     ``known``: the elements of results that are known before a run: at most MAX_KNOWN_ELEMENTS integers that
     depend only on constants and shapes.
@@ -158,9 +116,11 @@ class _Resizer:
     ``done``: for each graph that was visited, the shapes of its inputs.
     """
 
-    def __init__(self, model: Model, outer: bool) -> None:
+    def __init__(self, model: Model, outer: bool, contents: Contents) -> None:
+        """Make a resizer.  ``contents``: the new shapes of variables."""
         self.model = model
         self.outer = outer
+        self.read = {op: contents[v] for op, v in variables(model).items() if v in contents}
         self.old: dict[Value, Shape | None] = {}
         self.known: dict[Value, Array] = {}
         self.partial: set[Value] = set()
@@ -206,6 +166,8 @@ class _Resizer:
         Graphs that ``op`` calls with its operands are visited first.  If an output of such a graph changes,
         the shapes of the results are inferred, too.
         """
+        if op in self.read and op.results:
+            self._set(op.results[0], self.read[op])
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None]
