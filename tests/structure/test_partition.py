@@ -409,6 +409,18 @@ def test_names_that_the_ini_file_cannot_express_are_only_in_the_json_file(name: 
     assert not (tmp_path / "net.conn.ini").exists()
 
 
+def test_no_part_is_written_if_another_one_cannot_be(tmp_path: Path) -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[1]) -> %y, %z {
+          %y = Neg(%x)
+          %z = Opaque(%x) {code: "BCQ_GATHER", extra: {misfit: "no weights"}} : f32[1]
+        }""")
+    divided = circlekit.partition(model, table_of({"BCQ_GATHER": "npu"}))
+    with pytest.raises(UnsupportedError, match=r"\.tflite has no .*BCQ_GATHER"):
+        save_parts(divided, tmp_path, "net.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("files", [["source"], ["p", "p"]])
 def test_sections_of_the_ini_file_have_distinct_names(files: list[str]) -> None:
     connected = Connection(PartFile("net", [], []), [PartFile(file, [], []) for file in files])
