@@ -463,6 +463,16 @@ def test_a_backend_needs_a_name_and_a_name_a_backend(
     assert "--opcode: expected NAME=BACKEND" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("fewest", [False, True])
+def test_operators_in_a_wrong_order_are_refused(fewest: bool) -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %a = Neg(%x)  %y = Abs(%a) }")
+    first = model.main.ops[0]
+    model.main.unlink(first)
+    model.main.append(first)
+    with pytest.raises(ModelError, match="op 0 Abs: %a is used before operator 1 produces it"):
+        circlekit.partition(model, table_of({"ABS": "npu"}), fewest)
+
+
 def test_values_between_parts_have_names_of_their_own() -> None:
     """The second %a becomes %a_2, because %a_1 is the name of another value.  An empty name is replaced."""
     graph = circlekit.parse("graph main(%x: f32[2], %u: f32[2], %v: f32[2], %w: f32[2]) -> %x {\n}").main

@@ -44,8 +44,9 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.
 
-    Raise FileError if the file cannot be read, FormatError if the table or file is wrong, UnsupportedError if
-    operators with resources, or operators that share a variable, would be in different parts.
+    Raise FileError if the file cannot be read, FormatError if the table or file is wrong, ModelError if an
+    operator reads what a later one produces, UnsupportedError if operators with resources, or operators that
+    share a variable, would be in different parts.
     """
     check_model(model)
     if not isinstance(table, PartTable | str | os.PathLike):

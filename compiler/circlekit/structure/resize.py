@@ -16,6 +16,8 @@ from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
 from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.program.control import While
 from circlekit.structure.input_shapes import Shapes, shapes_by_input
 from circlekit.structure.variable_shapes import Contents, assigned_shapes, joined, variables
 
@@ -175,12 +177,39 @@ class _Resizer:
             arguments = operands[-count:] if count else []  # the last ones: IF has a condition before them
             if isinstance(op, OpaqueOp) and not self._had_equal_shapes(called.inputs, arguments):
                 continue  # it calls the graph with other values, as a reduction does with single elements
-            self.graph(called, [v.shape for v in arguments])
+            self.graph(called, [self._passed(a, v) for a, v in zip(arguments, called.inputs, strict=True)])
             has_changed |= any(v in self.old for v in called.outputs)
+        if isinstance(op, While):
+            self._check_loop(op)
         if has_changed:
             self._follow(op)
             self._set_results(op)
         self._compute(op)
+
+    def _passed(self, argument: Value, value: Value) -> Shape | None:
+        """Return the new shape of ``value``, an input of a called graph that gets ``argument``.
+
+        A dimension that was known for ``argument`` only stays unknown: it may differ in the rounds of a loop.
+        """
+        before, after, stated = self.old.get(argument, argument.shape), argument.shape, value.shape
+        if value in self.old or before is None or after is None or len(before) != len(after):
+            return after
+        if stated is None or len(stated) != len(after):
+            return stated
+        return tuple(
+            None if a is not None and b is None else d for a, b, d in zip(before, stated, after, strict=True)
+        )
+
+    def _check_loop(self, op: While) -> None:
+        """Raise ShapeError if an output of the body has a new shape that does not fit the next round."""
+        for value, output in zip(
+            op.body.inputs, op.body.outputs, strict=False
+        ):  # the shape rule compares the numbers
+            if (value in self.old or output in self.old) and not _fits(output.shape, value.shape):
+                raise ShapeError(
+                    f"%{value.name} of the loop {op.body.name} has shape {format_shape(value.shape)}, but the"
+                    f" next round would get %{output.name} of shape {format_shape(output.shape)}"
+                )
 
     def _had_equal_shapes(self, inputs: Sequence[Value], arguments: Sequence[Value]) -> bool:
         """Return whether the former shapes of ``inputs`` are those of ``arguments``."""
@@ -272,6 +301,13 @@ class _Resizer:
                 self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
                 if not np.array_equal(a, b):
                     self.partial.add(value)
+
+
+def _fits(shape: Shape | None, expected: Shape | None) -> bool:
+    """Return whether a value of ``shape`` can be one of the shape ``expected``."""
+    if shape is None or expected is None:
+        return True
+    return len(shape) == len(expected) and not any(map(dims_differ, shape, expected))
 
 
 def _zeros(value: Value, unknown: int) -> Array:
