@@ -17,7 +17,7 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array, same_array
 from circlekit.ir.verifier import check
 from circlekit.structure.input_shapes import parse_shapes
-from circlekit.structure.resize import MAX_KNOWN_ELEMENTS
+from circlekit.structure.known_integers import MAX_KNOWN_ELEMENTS
 from tests.recipes.one_recipes import one_recipe
 
 ONE_ROWS = [

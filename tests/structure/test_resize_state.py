@@ -50,6 +50,20 @@ def test_states_need_a_known_batch_of_whole_rows() -> None:
         circlekit.resize(flat, [[3, 2]])
 
 
+def test_a_state_that_is_read_before_its_layer_keeps_its_shape_or_is_refused() -> None:
+    text = """
+        graph main(%x: f32[1,2]) -> %y, %z {{
+          %hidden: f32[1,2] variable
+          {0}
+          %y = Rnn(%x, [[1.0,2.0],[3.0,4.0]], [[1.0,2.0],[3.0,4.0]], [0.0,0.0], %hidden)
+          {1}
+        }}"""
+    read = "%z = Neg(%hidden)"
+    assert circlekit.resize(circlekit.parse(text.format("", read)), [[3, 2]]).main.outputs[1].shape == (3, 2)
+    with pytest.raises(ShapeError, match=r"variable %hidden would get shape .*<Neg %z: .*> reads it before"):
+        circlekit.resize(circlekit.parse(text.format(read, "")), [[3, 2]])
+
+
 def test_a_state_that_is_an_input_has_to_be_resized_with_the_batch() -> None:
     model = circlekit.parse("""
         graph main(%x: f32[1,2], %h: f32[1,2]) -> %y {

@@ -9,20 +9,17 @@ from contextlib import suppress
 import numpy as np
 
 from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
-from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.program.control import While
 from circlekit.structure.input_shapes import Shapes, shapes_by_input
+from circlekit.structure.known_integers import KnownIntegers
 from circlekit.structure.variable_shapes import Contents, assigned_shapes, joined, variables
-
-MAX_KNOWN_ELEMENTS = 1024
-"""Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
 """In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
@@ -111,11 +108,8 @@ class _Resizer:
     ``outer``: see ``_changes_leading_ones``.
     ``read``: for results of READ_VARIABLE, their new shapes.
     ``old``: the former shape of each value that has a new shape.
-    ``known``: the elements of results that are known before a run: at most MAX_KNOWN_ELEMENTS integers that
-    depend only on constants and shapes.
-    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
-    such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
-    ``done``: for each graph that was visited, the shapes of its inputs.
+    ``integers``: the elements of results that are known before a run.
+    ``done``: for each graph that was visited, the shapes of its inputs.  ``visited``: the operators so far.
     """
 
     def __init__(self, model: Model, outer: bool, contents: Contents) -> None:
@@ -124,9 +118,9 @@ class _Resizer:
         self.outer = outer
         self.read = {op: contents[v] for op, v in variables(model).items() if v in contents}
         self.old: dict[Value, Shape | None] = {}
-        self.known: dict[Value, Array] = {}
-        self.partial: set[Value] = set()
+        self.integers = KnownIntegers()
         self.done: dict[Graph, list[Shape | None]] = {}
+        self.visited: set[Op] = set()
 
     def graph(self, graph: Graph, shapes: Sequence[Shape | None]) -> None:
         """Set the shapes of the inputs of ``graph``, and infer the shapes of all its results.
@@ -143,6 +137,7 @@ class _Resizer:
             self._set(value, shape)
         for op in graph:
             self._infer_placed(op)
+            self.visited.add(op)
         # ``_set`` does not count as a change of the graph by itself
         graph.epoch += 1
 
@@ -170,7 +165,7 @@ class _Resizer:
         """
         if op in self.read and op.results:
             self._set(op.results[0], self.read[op])
-        has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
+        has_changed = any(v in self.old or v in self.integers.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None]
             count = len(called.inputs)
@@ -184,7 +179,7 @@ class _Resizer:
         if has_changed:
             self._follow(op)
             self._set_results(op)
-        self._compute(op)
+        self.integers.compute(op)
 
     def _passed(self, argument: Value, value: Value) -> Shape | None:
         """Return the new shape of ``value``, an input of a called graph that gets ``argument``.
@@ -229,7 +224,7 @@ class _Resizer:
                 continue
             value = named[name]
             if value.is_variable:
-                self._set(value, content)
+                self._set_variable(value, content)
                 continue
             data = np.array(content, value.dtype.numpy)
             if not np.array_equal(data, value.array()):
@@ -237,17 +232,26 @@ class _Resizer:
                 fresh = Value.constant(op.graph.unique_name(value.name), data, value.quantization)
                 setattr(op, name, fresh)
 
+    def _set_variable(self, value: Value, shape: Shape) -> None:
+        """Set the shape of a variable; raise ShapeError if operators have read it in its former shape."""
+        early = next((user for user in value.users if user in self.visited), None)
+        if early is not None and shape != value.shape:
+            raise ShapeError(
+                f"variable %{value.name} would get shape {format_shape(shape)}, but {early!r} reads it before"
+            )
+        self._set(value, shape)
+
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.
 
-        The shape rule uses the elements in ``known``.  If it fails, a -1 of an operand in ``partial`` may be
-        the reason: infer again without the elements of such operands.
+        The shape rule uses the known integers.  If it fails, a -1 of an operand may be the reason: infer
+        again without the elements of such operands.
         """
-        known = [v for v in op.inputs if v is not None and v in self.known]
+        known = [v for v in op.inputs if v is not None and v in self.integers.known]
         try:
             shapes = self._inferred(op, known)
         except ShapeError:
-            whole = [v for v in known if v not in self.partial]  # operands without -1
+            whole = [v for v in known if v not in self.integers.partial]  # operands without -1
             if len(whole) == len(known):
                 raise
             shapes = self._inferred(op, whole)
@@ -255,12 +259,12 @@ class _Resizer:
             self._set(value, shape)
 
     def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
-        """Return the shapes of the results of ``op``, where the operands in ``known`` count as constants.
+        """Return the shapes of the results of ``op``, where the operands ``known`` count as constants.
 
         If ``op`` has no shape rule, all dimensions are unknown.
         """
         for value in known:
-            value.data = self.known[value]  # until the shape rule has read it
+            value.data = self.integers.known[value]  # until the shape rule has read it
         try:
             return [t.shape for t in result_types(op)]
         except UnsupportedError:  # no shape rule
@@ -269,58 +273,9 @@ class _Resizer:
             for value in known:
                 value.data = None
 
-    def _compute(self, op: Op) -> None:
-        """Compute the results of ``op`` if they can be ``known`` (see the class); else do nothing."""
-        if not op.pure or not all(_is_small(v) for v in op.results):
-            return
-        if not op.reads_data:
-            self._compute_from_shapes(op)
-            return
-        partial = self.partial.intersection(v for v in op.inputs if v is not None)
-        if any(v is not None and not v.is_const and v not in self.known for v in op.inputs):
-            return
-        if partial and not op.data_movement:
-            return
-        with suppress(CirclekitError):  # without a kernel for the operands, the results stay unknown
-            results = evaluate(op, [None if v is None else self.known.get(v, v.data) for v in op.inputs])
-            self.known.update(zip(op.results, results, strict=True))
-            self.partial.update(op.results if partial else ())
-
-    def _compute_from_shapes(self, op: Op) -> None:
-        """Compute the results of ``op``, which depend only on the shapes of its operands.
-
-        The kernel runs twice, with different sizes in place of unknown dimensions.  Elements that differ
-        depend on an unknown dimension, and become -1.
-        """
-        operands = [v for v in op.inputs if v is not None]  # no such operator has optional operands
-        if any(v.shape is None or v.dtype.numpy is None for v in operands):
-            return
-        with suppress(CirclekitError):
-            first, second = (evaluate(op, [_zeros(v, size) for v in operands]) for size in (2, 3))
-            for value, a, b in zip(op.results, first, second, strict=True):
-                self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
-                if not np.array_equal(a, b):
-                    self.partial.add(value)
-
 
 def _fits(shape: Shape | None, expected: Shape | None) -> bool:
     """Return whether a value of ``shape`` can be one of the shape ``expected``."""
     if shape is None or expected is None:
         return True
     return len(shape) == len(expected) and not any(map(dims_differ, shape, expected))
-
-
-def _zeros(value: Value, unknown: int) -> Array:
-    """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
-
-    The array is a view of a single element, so it takes no memory.
-    """
-    assert value.shape is not None  # the caller has checked it
-    return np.broadcast_to(
-        np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
-    )
-
-
-def _is_small(value: Value) -> bool:
-    """Return whether ``value`` holds at most MAX_KNOWN_ELEMENTS integers."""
-    return value.dtype.is_integer and value.is_static and value.numel <= MAX_KNOWN_ELEMENTS
