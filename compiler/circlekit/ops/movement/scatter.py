@@ -12,10 +12,10 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape
-from circlekit.ops.dimensions import Dim
+from circlekit.ops.dimensions import dims_differ
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import rearranged_type
@@ -38,29 +38,35 @@ class ScatterNd(Op, code="SCATTER_ND"):
 
     def infer(self) -> TensorType:
         shape = listed_shape(self.shape)
-        if shape is not None and self.indices.shape:
-            _require_depth(self.indices.shape[-1], len(shape))
+        if self.indices.shape is not None:
+            _check_indices(self.indices.shape, self.updates.shape, shape)
         return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
-        _require_depth(indices.shape[-1], out.ndim)
+        _check_indices(indices.shape, updates.shape, out.shape)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
-        expected = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
-        if updates.shape != expected:
-            raise ShapeError(
-                f"updates: expected shape {format_shape(expected)}, got {format_shape(updates.shape)}"
-            )
         if not indices.shape[-1]:  # each slice is all of the result
             return np.asarray(updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=out.dtype))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 
 
-def _require_depth(depth: Dim, rank: int) -> None:
-    """Raise ShapeError if vectors of ``depth`` indices are longer than the rank of the result."""
-    if depth is not None and depth > rank:
-        raise ShapeError(f"indices: expected vectors of at most {rank} numbers, got {depth}")
+def _check_indices(indices: Shape, updates: Shape | None, shape: Shape | None) -> None:
+    """Raise ShapeError if operands of these shapes do not fit a result of ``shape``.
+
+    There is one slice of ``updates`` for each vector of ``indices``.
+    """
+    if not indices:
+        raise ShapeError("expected indices of rank 1 or more, got a scalar")
+    *count, depth = indices
+    if shape is None or depth is None:
+        return
+    if depth > len(shape):
+        raise ShapeError(f"indices: expected vectors of at most {len(shape)} numbers, got {depth}")
+    expected = (*count, *shape[depth:])
+    if updates is not None and (len(updates) != len(expected) or any(map(dims_differ, updates, expected))):
+        raise ShapeError(f"updates: expected shape {format_shape(expected)}, got {format_shape(updates)}")
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
