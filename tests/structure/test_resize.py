@@ -92,6 +92,13 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_reshape_that_stands_for_a_transpose_keeps_the_batch(shared: Path) -> None:
+    """The exporter moved the batch of 1 behind the time steps; two sequences are not one of 20 steps."""
+    model = circlekit.load(shared / "models/tensorflow/lstm.f32.tflite")
+    with pytest.raises(ShapeError, match=r"shape \[10, 1, 8\] does not follow .* to \[2,10,8\]"):
+        circlekit.resize(model, [[2, 10, 8]])
+
+
 def test_batch_can_change_where_a_reshape_merges_it_with_another_axis(shared: Path) -> None:
     """Attention: reshapes to [heads, rows, columns] and back, with -1 in one of the shapes."""
     model = circlekit.load(shared / "models/tico/llm_block.circle")
