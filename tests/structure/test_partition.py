@@ -216,6 +216,8 @@ def test_a_missing_input_of_a_part_is_named() -> None:
         (PartTable(["cpu"], "cpu", comply="OPCODE"), "expected comply opcode or opname, got 'OPCODE'"),
         (PartTable("cpu,npu", "cpu"), "expected a list of backends, got 'cpu,npu'"),
         (PartTable(3, "cpu"), "expected a list of backends, got 3"),  # type: ignore[arg-type]
+        (PartTable([1], 1), r"expected names of backends, got \[1\]"),  # type: ignore[list-item, arg-type]
+        (PartTable(["cpu"], "cpu", ["ADD"]), "expected a dict of names and backends for OPCODE"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_tables_are_refused(table: PartTable, message: str) -> None:

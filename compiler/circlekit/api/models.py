@@ -85,7 +85,10 @@ def _recipe(content: memoryview, path: str) -> Model:
 def _content(source: ModelFile) -> tuple[str, memoryview]:
     """Return (name of ``source`` for messages, its bytes); raise FileError if it cannot be read."""
     if isinstance(source, bytes | bytearray | memoryview):
-        return "<bytes>", memoryview(source).cast("B").toreadonly()
+        view = memoryview(source)
+        if not view.c_contiguous:
+            raise FileError("<bytes>: expected contiguous bytes, got a memoryview with gaps")
+        return "<bytes>", view.cast("B").toreadonly()
     if isinstance(source, str | os.PathLike):
         return os.fspath(source), map_file(source)
     name = str(getattr(source, "name", "<file object>"))
