@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError, ModelError
+from circlekit.errors import CirclekitError, FileError, ModelError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_model
 from tests.api.conftest import RECIPE
@@ -26,6 +26,11 @@ def test_load_takes_a_path_bytes_and_a_file_object(model: circlekit.Model, tmp_p
         assert circlekit.load(file).source == str(path)
     assert circlekit.load(RECIPE.encode()).main.ops[0].code == "TRANSPOSE_CONV"
     assert circlekit.load(content).source == "<bytes>"
+
+
+def test_load_refuses_bytes_with_gaps() -> None:
+    with pytest.raises(FileError, match="expected contiguous bytes, got a memoryview with gaps"):
+        circlekit.load(memoryview(bytes(16))[::2])
 
 
 def test_bytes_of_a_recipe_cannot_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,11 @@ def test_broadcast_shapes(a: Shape | None, b: Shape | None, result: Shape | None
         ((4, 9), (4, 5), (12, 3), None),  # 20 / 12 is not a dimension
         ((2, 3), (None, 3), (2, 3), [-1, 3]),
         ((2, 3), (None, None), (2, 3), None),  # a shape has one -1
+        ((1, 9, 8), (2, 9, 8), (9, 1, 8), None),  # the 1 moves: a transposition
+        ((1, 9, 8), (2, 9, 8), (9, 8, 1), None),
+        ((1, 9, 8), (1, 5, 8), (9, 1, 8), [5, 1, 8]),
+        ((1, 1, 9, 8), (2, 1, 9, 8), (1, 9, 1, 8), [2, 9, 1, 8]),  # only the second 1 moves
+        ((1, 9, 8), (2, 9, 8), (9, 8), [18, 8]),
     ],
 )
 def test_a_regrouped_shape_changes_at_the_same_end(

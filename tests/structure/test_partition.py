@@ -216,6 +216,8 @@ def test_a_missing_input_of_a_part_is_named() -> None:
         (PartTable(["cpu"], "cpu", comply="OPCODE"), "expected comply opcode or opname, got 'OPCODE'"),
         (PartTable("cpu,npu", "cpu"), "expected a list of backends, got 'cpu,npu'"),
         (PartTable(3, "cpu"), "expected a list of backends, got 3"),  # type: ignore[arg-type]
+        (PartTable([1], 1), r"expected names of backends, got \[1\]"),  # type: ignore[list-item, arg-type]
+        (PartTable(["cpu"], "cpu", ["ADD"]), "expected a dict of names and backends for OPCODE"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_tables_are_refused(table: PartTable, message: str) -> None:
@@ -409,6 +411,18 @@ def test_names_that_the_ini_file_cannot_express_are_only_in_the_json_file(name: 
     assert not (tmp_path / "net.conn.ini").exists()
 
 
+def test_no_part_is_written_if_another_one_cannot_be(tmp_path: Path) -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[1]) -> %y, %z {
+          %y = Neg(%x)
+          %z = Opaque(%x) {code: "BCQ_GATHER", extra: {misfit: "no weights"}} : f32[1]
+        }""")
+    divided = circlekit.partition(model, table_of({"BCQ_GATHER": "npu"}))
+    with pytest.raises(UnsupportedError, match=r"\.tflite has no .*BCQ_GATHER"):
+        save_parts(divided, tmp_path, "net.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("files", [["source"], ["p", "p"]])
 def test_sections_of_the_ini_file_have_distinct_names(files: list[str]) -> None:
     connected = Connection(PartFile("net", [], []), [PartFile(file, [], []) for file in files])
@@ -449,6 +463,16 @@ def test_a_backend_needs_a_name_and_a_name_a_backend(
     words = [str(tmp_path / "net.circle"), "-o", str(tmp_path / "parts"), "--default", "cpu"]
     assert partition_command([*words, "--opcode", pair]) == 2
     assert "--opcode: expected NAME=BACKEND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fewest", [False, True])
+def test_operators_in_a_wrong_order_are_refused(fewest: bool) -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %a = Neg(%x)  %y = Abs(%a) }")
+    first = model.main.ops[0]
+    model.main.unlink(first)
+    model.main.append(first)
+    with pytest.raises(ModelError, match="op 0 Abs: %a is used before operator 1 produces it"):
+        circlekit.partition(model, table_of({"ABS": "npu"}), fewest)
 
 
 def test_values_between_parts_have_names_of_their_own() -> None:

@@ -14,9 +14,10 @@ from circlekit.cli.structure.resize import circle_resizer, resize_command
 from circlekit.errors import ModelError, ShapeError
 from circlekit.interp.interpreter import run
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, same_array
 from circlekit.ir.verifier import check
-from circlekit.structure.resize import MAX_KNOWN_ELEMENTS, parse_shapes
+from circlekit.structure.input_shapes import parse_shapes
+from circlekit.structure.known_integers import MAX_KNOWN_ELEMENTS
 from tests.recipes.one_recipes import one_recipe
 
 ONE_ROWS = [
@@ -89,6 +90,13 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     array = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
     expected = litert_output(path, shape, array)
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_reshape_that_stands_for_a_transpose_keeps_the_batch(shared: Path) -> None:
+    """The exporter moved the batch of 1 behind the time steps; two sequences are not one of 20 steps."""
+    model = circlekit.load(shared / "models/tensorflow/lstm.f32.tflite")
+    with pytest.raises(ShapeError, match=r"shape \[10, 1, 8\] does not follow .* to \[2,10,8\]"):
+        circlekit.resize(model, [[2, 10, 8]])
 
 
 def test_batch_can_change_where_a_reshape_merges_it_with_another_axis(shared: Path) -> None:
@@ -207,6 +215,38 @@ def test_called_graphs_are_resized() -> None:
         graph b(%x: f32[2]) -> %y { %y = Exp(%x) : f32[2] }"""
     resized = circlekit.resize(circlekit.parse(text), {"x": [7]})
     assert [v.shape for g in resized.graphs for v in g.outputs] == [(7,)] * 3
+
+
+LOOP = """
+graph main(%n: i32[], %x: f32[2,3]) -> %m, %y {{
+  %m, %y = While(%n, %x) {{cond: @cond, body: @body}} : i32[], f32[{rows},3]
+}}
+graph cond(%n: i32[], %x: f32[{rows},3]) -> %c {{ %c = Less(%n, 2) : bool[] }}
+graph body(%n: i32[], %x: f32[{rows},3]) -> %k, %z {{
+  %k = Add(%n, 1) : i32[]
+  %z = {step}     : f32[{rows},3]
+}}"""
+
+
+def test_a_loop_whose_sizes_change_keeps_them_unknown() -> None:
+    model = circlekit.parse(LOOP.format(rows="?", step="Concatenation(%x, %x) {axis: 0}"))
+    resized = circlekit.resize(model, {"x": [5, 3]})
+    assert [g.inputs[1].shape for g in resized.graphs] == [(5, 3), (None, 3), (None, 3)]
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    assert same_array(circlekit.run(resized, [np.zeros((), np.int32), x])[1], np.tile(x, (4, 1)))
+
+
+def test_a_loop_keeps_the_shapes_of_its_values_or_is_refused() -> None:
+    model = circlekit.parse(LOOP.format(rows=2, step="Neg(%x)"))
+    assert [g.outputs[-1].shape for g in circlekit.resize(model, {"x": [5, 3]}).graphs] == [
+        (5, 3),
+        (),
+        (5, 3),
+    ]
+    model = circlekit.parse(LOOP.format(rows=2, step="Fill([2,3], 0.0)"))
+    message = r"%x of the loop body has shape \[5,3\], but the next round would get %z of shape \[2,3\]"
+    with pytest.raises(ShapeError, match=message):
+        circlekit.resize(model, {"x": [5, 3]})
 
 
 @pytest.mark.parametrize(

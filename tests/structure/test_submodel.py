@@ -283,6 +283,26 @@ def test_called_graphs_of_merged_models_have_different_names() -> None:
     assert [g.name for g in merged.graphs] == ["main", "a", "b", "a_1", "b_1", "a_2", "b_2"]
 
 
+def test_no_called_graph_has_the_name_of_the_merged_graph() -> None:
+    called = """
+        graph entry(%x: f32[2]) -> %y { %y = Call(%x) {subgraph: @main} : f32[2] }
+        graph main(%x: f32[2]) -> %y { %y = Exp(%x) : f32[2] }"""
+    merged = circlekit.merge(
+        [circlekit.parse("graph main(%k: f32[2]) -> %x { %x = Neg(%k) }"), circlekit.parse(called)]
+    )
+    assert [g.name for g in merged.graphs] == ["main", "main_1"]
+    assert str(circlekit.parse(str(merged))) == str(merged)
+
+
+def test_a_model_that_calls_its_main_graph_is_not_merged() -> None:
+    """Its main graph would no longer be a graph of the result."""
+    model = circlekit.parse("""
+        graph main(%x: f32[2]) -> %y { %y = Neg(%x) }
+        graph other(%a: f32[2]) -> %b { %b = Call(%a) {subgraph: @main} : f32[2] }""")
+    with pytest.raises(UnsupportedError, match=r"<Call %b: .* calls main, the main graph of its model"):
+        circlekit.merge([model])
+
+
 @pytest.mark.parametrize(("given", "read"), [("*", "2"), ("2", "*"), ("?", "2"), ("2", "?")])
 def test_unknown_sizes_fit_every_size(given: str, read: str) -> None:
     head, tail = (

@@ -19,9 +19,9 @@ from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.load import load_bytes
+from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_writer import require_directory
-from circlekit.io.write.save import check_extension, check_format, format_of
-from circlekit.io.write.save import save as save_file
+from circlekit.io.write.save import check_extension, check_format, encoded, format_of, write
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
@@ -85,7 +85,10 @@ def _recipe(content: memoryview, path: str) -> Model:
 def _content(source: ModelFile) -> tuple[str, memoryview]:
     """Return (name of ``source`` for messages, its bytes); raise FileError if it cannot be read."""
     if isinstance(source, bytes | bytearray | memoryview):
-        return "<bytes>", memoryview(source).cast("B").toreadonly()
+        view = memoryview(source)
+        if not view.c_contiguous:
+            raise FileError("<bytes>: expected contiguous bytes, got a memoryview with gaps")
+        return "<bytes>", view.cast("B").toreadonly()
     if isinstance(source, str | os.PathLike):
         return os.fspath(source), map_file(source)
     name = str(getattr(source, "name", "<file object>"))
@@ -126,6 +129,11 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     - FileError if the file cannot be written, if the file from which ``model`` was loaded has changed since,
       and for an unknown extension if ``format`` is None
     """
+    write(encode_file(model, path, format), path, model.source)
+
+
+def encode_file(model: Model, path: FilePath, format: str | None = None) -> Encoded:
+    """Return the file that ``save`` writes to ``path``; raise its errors, except for those of writing."""
     check_model(model)
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"cannot save to {type(path).__name__}: expected a path")
@@ -134,7 +142,7 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     else:
         check_format(format)
     file_format = format or format_of(path) or model.format
-    save_file(legalize(model, file_format), path, file_format)
+    return encoded(legalize(model, file_format), file_format)
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:

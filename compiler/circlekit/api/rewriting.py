@@ -159,7 +159,8 @@ def convert(
     # ``changes`` counts what passes did; the epochs also show what legalization did
     if content is not None and may_copy and not report.changes and _epochs(legal) == epochs:
         report.unchanged = True
-        file = Encoded(skeleton=content, payloads=[], source=origin.source)  # the bytes of the input file
+        sources = [] if origin.source is None else [origin.source]
+        file = Encoded(skeleton=content, payloads=[], sources=sources)  # the bytes of the input file
     else:
         file = encoded(legal, format)
     if content is not None:

@@ -9,24 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlekit.api.models import FilePath, load, save
+from circlekit.api.models import FilePath, encode_file, load
 from circlekit.errors import FileError, FormatError, FormatWarning, ModelError, UnsupportedError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.save import format_of
+from circlekit.io.write.save import format_of, write
 from circlekit.ir.graph import Model, check_model
 from circlekit.ir.value import Array
 from circlekit.structure import merge as merging
 from circlekit.structure import resize as resizing
 from circlekit.structure import selection
 from circlekit.structure.connection import Connection, connection, read_connection
+from circlekit.structure.input_shapes import Shapes
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import Partition
 from circlekit.structure.partition import partition as divide
-from circlekit.structure.resize import Shapes
 from circlekit.structure.run_parts import run_parts
 
 
@@ -44,8 +44,9 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.
 
-    Raise FileError if the file cannot be read, FormatError if the table or file is wrong, UnsupportedError if
-    operators with resources, or operators that share a variable, would be in different parts.
+    Raise FileError if the file cannot be read, FormatError if the table or file is wrong, ModelError if an
+    operator reads what a later one produces, UnsupportedError if operators with resources, or operators that
+    share a variable, would be in different parts.
     """
     check_model(model)
     if not isinstance(table, PartTable | str | os.PathLike):
@@ -113,7 +114,8 @@ def merge(
     Raise ModelError if there are no models, if two models compute outputs of the same name, if ``connect``
     joins an input and an output of one model, for unknown names, and for models that form a cycle.  Raise
     ShapeError if an input has another type than the output that it reads, or if inputs that are shared have
-    different types.  Raise UnsupportedError if two models name the same state, such as a variable.
+    different types.  Raise UnsupportedError if two models name the same state, such as a variable, and if an
+    operator calls the main graph of its model.
     """
     if not isinstance(models, Iterable):
         raise ModelError(f"expected several Models, got {type(models).__name__}")
@@ -132,7 +134,7 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
     ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.  The parts of a
     ``.tflite`` file end in ``.tflite``; those of a recipe have the extension of the model's format.
     If the .conn.ini file cannot express a name, issue a FormatWarning and do not write this file.
-    Raise the errors of ``save``.
+    Raise the errors of ``save``.  No file is written if one of the parts cannot be expressed in its format.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
     is_model = format_of(source) is not None  # by its extension; else it is, in most cases, a recipe
@@ -141,8 +143,9 @@ def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
         for n, part in enumerate(divided.parts, 1)
     ]
     connected = connection(divided, source, files)
-    for file, part in zip(files, divided.parts, strict=True):
-        save(part.model, Path(folder) / file)
+    contents = [encode_file(part.model, file) for file, part in zip(files, divided.parts, strict=True)]
+    for file, content, part in zip(files, contents, divided.parts, strict=True):
+        write(content, Path(folder) / file, part.model.source)
     write_file(Path(folder) / f"{stem}.conn.json", [connected.to_json().encode()])
     try:
         text = connected.to_ini()

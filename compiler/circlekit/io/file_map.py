@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from circlekit.errors import FileError
 from circlekit.io.foreign_files import foreign_folder
 from circlekit.ir.resources.resource_limits import need_memory
+from circlekit.ir.tensor import Array
 
 PIPE_STEP_BYTES = 1 << 20
 """The number of bytes read from a pipe at a time."""
@@ -63,6 +66,15 @@ class FileMap(mmap.mmap):
         """Raise FileError if the file was changed after it was mapped: the map may have changed with it."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
+
+
+def map_of(array: Array) -> FileMap | None:
+    """Return the map of which ``array`` is a view; None if it is a view of other memory."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    owner = base.obj if isinstance(base, memoryview) else base
+    return owner if isinstance(owner, FileMap) else None
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:

@@ -289,14 +289,14 @@ class Declaration:
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
-        """Return the attributes and constant operands that this operator needs for new operand shapes.
+        """Return the attributes, constants and shapes of variables that this operator needs for new shapes.
 
         The operands already have the new shapes.  ``old``: the earlier shapes of the operands by their names,
         and of the first result by the name "output".  ``outer``: whether a 1 at the beginning of a constant
         shape stands for the batch; then it changes together with axis 0 of an operand.  Example: if the
         operand [8, 3] becomes [16, 3], the constant shape [1, 8, 3] becomes [2, 8, 3] with ``outer``, else
-        [1, 16, 3].  The returned dict has, by name, attributes and the elements of constant operands (lists
-        of integers).  Raise ShapeError if no constant fits.
+        [1, 16, 3].  The returned dict has, by name, attributes, the elements of constant operands (lists of
+        integers), and the shapes of operands that are variables.  Raise ShapeError if nothing fits.
         """
         return {}
 

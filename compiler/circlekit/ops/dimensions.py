@@ -96,14 +96,15 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
       [4, 3], a change to [3, 8] gives [4, 6].
 
     Return None if no rule applies, if the new dimension would not be a whole number, or if two new dimensions
-    would be unknown.
+    would be unknown.  Also return None if the reshape only moves dimensions of 1, and one that moves changes:
+    from [1, 10, 8] to [10, 1, 8] it stands for a transposition, which no reshape does for [2, 10, 8].
 
     ``outer``: another rule comes first for the first group.  If the outermost dimension of ``before``
     changes, alone or with others, the first dimension of ``result`` takes the change, even if it is 1.
     Example: from [4, 3] reshaped to [1, 12], a change of the operand to [8, 3] gives [2, 12] if ``outer`` is
     true, else [1, 24].
     """
-    if len(before) != len(after) or {None, 0} & {*before, *result}:
+    if len(before) != len(after) or {None, 0} & {*before, *result} or _moves_one(before, after, result):
         return None
     dims: list[int] = []
     i = j = 0
@@ -121,6 +122,26 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
             return None
         dims += group
     return dims if dims.count(-1) <= 1 else None
+
+
+def _moves_one(before: Shape, after: Shape, result: Shape) -> bool:
+    """Return whether ``result`` is ``before`` with its ones at other places, and a one that moves changes."""
+    if len(before) != len(result) or [d for d in before if d != 1] != [d for d in result if d != 1]:
+        return False
+    places = zip(_ones_between(before), _ones_between(result), strict=True)
+    moved = [axis for old, new in places for axis in old[len(new) :]]
+    return any(after[axis] != 1 for axis in moved)
+
+
+def _ones_between(shape: Shape) -> list[list[int]]:
+    """Return the axes of size 1 before the first other axis, before the second one, ..., after the last."""
+    places: list[list[int]] = [[]]
+    for axis, dim in enumerate(shape):
+        if dim == 1:
+            places[-1].append(axis)
+        else:
+            places.append([])
+    return places
 
 
 def _size(dims: Shape) -> int:

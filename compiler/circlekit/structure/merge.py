@@ -45,12 +45,14 @@ def merge(
     Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
     from an input of the same name in another model.  An unknown dimension fits any dimension.
     Raise UnsupportedError if two models name the same state, such as the variable ``shared_name`` of a
-    VAR_HANDLE: the result would have it only once.
+    VAR_HANDLE: the result would have it only once.  Also raise it if an operator calls the main graph of its
+    model: this graph becomes a part of another one.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
     links = _links(connect)
     _check_state(models)
+    _check_calls(models)
     results = names_in("an output", outputs)
     interface = [v.name for model in models for v in (*model.main.inputs, *model.main.outputs)]
     merger = _Merger(models[0].main.name, links, interface)
@@ -85,6 +87,17 @@ def _check_state(models: Sequence[Model]) -> None:
                 " give it another name in one of them"
             )
         known |= handles.keys()
+
+
+def _check_calls(models: Sequence[Model]) -> None:
+    """Raise UnsupportedError if an operator of ``models`` calls the main graph of its model."""
+    for model in models:
+        for op in model.ops():
+            if model.main in op.called_graphs():
+                raise UnsupportedError(
+                    f"{op!r} calls {model.main.name}, the main graph of its model, which becomes a part of"
+                    " the result; let it call a copy of this graph"
+                )
 
 
 def _links(connect: object) -> dict[str, str]:
@@ -211,7 +224,7 @@ class _Merger:
         for value in model.main.values():
             if value not in fixed and not model.main.is_output(value):
                 value.name = self.graph.unique_name(value.name)
-        known = {graph.name for graph in self.callees}
+        known = {graph.name for graph in (self.graph, *self.callees)}
         for graph in model.graphs[1:]:
             base, number = graph.name, 0
             while graph.name in known:

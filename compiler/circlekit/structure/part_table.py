@@ -14,7 +14,7 @@ Source of the format: ONE's circle-partitioner.  An example, in which convolutio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,11 +60,15 @@ class PartTable:
             raise FormatError("There is no 'backends' information")
         if isinstance(self.backends, str) or not isinstance(self.backends, Sequence):
             raise FormatError(f"expected a list of backends, got {self.backends!r}")
+        if not all(isinstance(backend, str) for backend in self.backends):
+            raise FormatError(f"expected names of backends, got {self.backends!r}")
         if not self.default:
             raise FormatError("There is no 'default' backend information")
         if self.default not in self.backends:
             raise FormatError(f"'default' backend is not one of 'backends' item: {self.default}")
         for kind, table in (("OPCODE", self.opcodes), ("OPNAME", self.opnames)):
+            if not isinstance(table, Mapping):
+                raise FormatError(f"expected a dict of names and backends for {kind}, got {table!r}")
             for name, backend in table.items():
                 if backend not in self.backends:
                     raise FormatError(f"{kind} {name} is not assigned to one of 'backends' items: {backend}")

@@ -16,6 +16,7 @@ from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Graph, Model, called_graphs
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ir.verifier import check_order
 from circlekit.structure.part_table import PartTable
 from circlekit.structure.submodel import HANDLES, results_for_outside, submodel
 
@@ -57,10 +58,12 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     run next, connected or not.  For two backends, no division has fewer parts; for more backends, the choice
     is greedy.
 
-    Raise FormatError if the table is wrong.  Raise UnsupportedError if several parts would use the same
-    variable or would make handles (resources, variants), which may refer to the same state.
+    Raise FormatError if the table is wrong, ModelError if an operator reads what a later one produces.
+    Raise UnsupportedError if several parts would use the same variable or would make handles (resources,
+    variants), which may refer to the same state.
     """
     table.check()
+    check_order(model)
     groups = _fewest_groups(model.main, table) if fewest else _connected_groups(model.main, table)
     groups = _with_constant_outputs(model.main, table, groups)
     _check_state(groups)

@@ -3,35 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import (
-    CirclekitError,
-    ModelError,
-    ShapeError,
-    UnsupportedError,
-    did_you_mean,
-    names_in,
-)
-from circlekit.interp.evaluate import evaluate
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
-from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Shape, Value, format_shape
-
-MAX_KNOWN_ELEMENTS = 1024
-"""Integer results with at most this many elements are computed, because they may be shapes."""
+from circlekit.ir.value import Shape, Value, format_shape
+from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.program.control import While
+from circlekit.structure.input_shapes import Shapes, shapes_by_input
+from circlekit.structure.known_integers import KnownIntegers
+from circlekit.structure.variable_shapes import Contents, assigned_shapes, joined, variables
 
 PROBE_FACTOR = 3
 """In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
-
-Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
-"""A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -49,10 +40,39 @@ def resize(model: Model, shapes: Shapes) -> Model:
     - if operators that call the same graph would give it different shapes,
     - if the operands of an operator do not fit any more; the error says where the operator is.
     """
-    wanted = _shapes_by_input(model.main, shapes)
-    copy = clone(model)
-    _Resizer(copy, _changes_leading_ones(model, wanted)).graph(copy.main, wanted)
-    return copy
+    wanted = shapes_by_input(model.main, shapes)
+    return _resized(model, wanted, _changes_leading_ones(model, wanted))
+
+
+def _resized(model: Model, shapes: Sequence[Shape | None], outer: bool) -> Model:
+    """Return a copy of ``model`` whose inputs have ``shapes``.
+
+    What a variable holds may get another shape, and a value may depend on the variable to which it is
+    assigned.  So the shapes of what is assigned are inferred while all dimensions of such variables are
+    unknown; the variables are then read in these shapes.
+    ``outer``: see ``_changes_leading_ones``.
+    """
+
+    def trial(contents: Contents) -> Model:
+        copy = clone(model)
+        _Resizer(copy, outer, contents).graph(copy.main, shapes)
+        return copy
+
+    before = assigned_shapes(model)
+    changed = list(before)
+    with suppress(*([ShapeError] if before else ())):  # the former shapes of the variables may not fit
+        copy = trial({})
+        after = assigned_shapes(copy)
+        changed = [v for v in before if after[v] != before[v]]
+        if not changed:
+            return copy
+    former = {v: joined(before[v]) for v in changed}
+    inferred = assigned_shapes(trial({v: s and (None,) * len(s) for v, s in former.items()}))
+    contents = {v: joined(inferred[v]) for v in changed}
+    copy = trial(contents)
+    after = assigned_shapes(copy)
+    is_settled = all(joined(after[v]) == shape for v, shape in contents.items())
+    return copy if is_settled else trial(dict.fromkeys(changed))  # unknown ranks fit everything
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
@@ -68,9 +88,8 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
         for v, shape in zip(model.main.inputs, shapes, strict=True)
     ]
     for outer in (False, True):
-        copy = clone(model)
         with suppress(CirclekitError):
-            _Resizer(copy, outer).graph(copy.main, probe)
+            _resized(model, probe, outer)
             return outer
     return False
 
@@ -83,88 +102,25 @@ def _probe(before: Shape, after: Shape) -> Shape:
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
-def parse_shapes(text: str) -> list[list[int]]:
-    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; commas before a shape do not matter.
-    Raise ShapeError, in ONE's words, for any other text.
-    """
-    rest = text.strip()
-    found: list[list[int]] = []
-    while rest:
-        head, close, rest = rest.partition("]")
-        words = head.strip().lstrip(",").strip()
-        if not close or not words.startswith("["):
-            raise ShapeError(f"Invalid shape format: {text}")
-        try:
-            found.append([int(word) for word in words[1:].split(",")] if words[1:].strip() else [])
-        except ValueError:
-            raise ShapeError(f"Error during shape processing: {words[1:]}") from None
-        rest = rest.strip()
-    if not found:
-        raise ShapeError(f"No shapes found in the input string: {text}")
-    return found
-
-
-def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
-    """Return the new shape of each input.
-
-    Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid shape.
-    """
-    if isinstance(shapes, Mapping):
-        names_in("an input", shapes)
-        by_name = {v.name: v for v in graph.inputs}
-        for name in shapes:
-            if name not in by_name:
-                hint = did_you_mean(name, by_name, 3)
-                raise ModelError(f"graph {graph.name} has no input named {name!r}{hint}")
-        return [_checked(shapes[v.name]) if v.name in shapes else v.shape for v in graph.inputs]
-    listed = _listed(shapes)
-    if len(listed) != len(graph.inputs):
-        given = f"only {len(listed)}" if len(listed) < len(graph.inputs) else str(len(listed))
-        raise ModelError(f"Expected {len(graph.inputs)} shapes but provided {given}")
-    return [_checked(shape) for shape in listed]
-
-
-def _listed(shapes: object) -> list[object]:
-    """Return ``shapes`` as a list; raise ModelError if it is not a collection of shapes."""
-    if isinstance(shapes, str) or not isinstance(shapes, Iterable):
-        raise ModelError(f"expected a list of shapes, or a dict by input name, got {type(shapes).__name__}")
-    return list(shapes)
-
-
-def _checked(shape: object) -> Shape:
-    """Return ``shape`` with None for -1; raise ShapeError unless it is a sequence of valid dimensions."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise ShapeError(f"expected a shape, such as [1, 8], got {shape!r}")
-    dims: list[int | None] = []
-    for dim in shape:
-        if dim is not None and not (isinstance(dim, int | np.integer) and -1 <= dim <= LARGEST_DIMENSION):
-            expected = f"dimensions from 0 to {LARGEST_DIMENSION}, or -1 for an unknown one"
-            raise ShapeError(f"expected {expected}, got {dim!r}")
-        dims.append(None if dim in (-1, None) else int(dim))
-    if len(dims) > MAX_RANK:
-        raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {len(dims)}")
-    return tuple(dims)
-
-
 class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
     ``outer``: see ``_changes_leading_ones``.
+    ``read``: for results of READ_VARIABLE, their new shapes.
     ``old``: the former shape of each value that has a new shape.
-    ``known``: the elements of results that are known before a run: at most MAX_KNOWN_ELEMENTS integers that
-    depend only on constants and shapes.
-    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
-    such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
-    ``done``: for each graph that was visited, the shapes of its inputs.
+    ``integers``: the elements of results that are known before a run.
+    ``done``: for each graph that was visited, the shapes of its inputs.  ``visited``: the operators so far.
     """
 
-    def __init__(self, model: Model, outer: bool) -> None:
+    def __init__(self, model: Model, outer: bool, contents: Contents) -> None:
+        """Make a resizer.  ``contents``: the new shapes of variables."""
         self.model = model
         self.outer = outer
+        self.read = {op: contents[v] for op, v in variables(model).items() if v in contents}
         self.old: dict[Value, Shape | None] = {}
-        self.known: dict[Value, Array] = {}
-        self.partial: set[Value] = set()
+        self.integers = KnownIntegers()
         self.done: dict[Graph, list[Shape | None]] = {}
+        self.visited: set[Op] = set()
 
     def graph(self, graph: Graph, shapes: Sequence[Shape | None]) -> None:
         """Set the shapes of the inputs of ``graph``, and infer the shapes of all its results.
@@ -181,6 +137,7 @@ class _Resizer:
             self._set(value, shape)
         for op in graph:
             self._infer_placed(op)
+            self.visited.add(op)
         # ``_set`` does not count as a change of the graph by itself
         graph.epoch += 1
 
@@ -206,19 +163,48 @@ class _Resizer:
         Graphs that ``op`` calls with its operands are visited first.  If an output of such a graph changes,
         the shapes of the results are inferred, too.
         """
-        has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
+        if op in self.read and op.results:
+            self._set(op.results[0], self.read[op])
+        has_changed = any(v in self.old or v in self.integers.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None]
             count = len(called.inputs)
             arguments = operands[-count:] if count else []  # the last ones: IF has a condition before them
             if isinstance(op, OpaqueOp) and not self._had_equal_shapes(called.inputs, arguments):
                 continue  # it calls the graph with other values, as a reduction does with single elements
-            self.graph(called, [v.shape for v in arguments])
+            self.graph(called, [self._passed(a, v) for a, v in zip(arguments, called.inputs, strict=True)])
             has_changed |= any(v in self.old for v in called.outputs)
+        if isinstance(op, While):
+            self._check_loop(op)
         if has_changed:
             self._follow(op)
             self._set_results(op)
-        self._compute(op)
+        self.integers.compute(op)
+
+    def _passed(self, argument: Value, value: Value) -> Shape | None:
+        """Return the new shape of ``value``, an input of a called graph that gets ``argument``.
+
+        A dimension that was known for ``argument`` only stays unknown: it may differ in the rounds of a loop.
+        """
+        before, after, stated = self.old.get(argument, argument.shape), argument.shape, value.shape
+        if value in self.old or before is None or after is None or len(before) != len(after):
+            return after
+        if stated is None or len(stated) != len(after):
+            return stated
+        return tuple(
+            None if a is not None and b is None else d for a, b, d in zip(before, stated, after, strict=True)
+        )
+
+    def _check_loop(self, op: While) -> None:
+        """Raise ShapeError if an output of the body has a new shape that does not fit the next round."""
+        for value, output in zip(
+            op.body.inputs, op.body.outputs, strict=False
+        ):  # the shape rule compares the numbers
+            if (value in self.old or output in self.old) and not _fits(output.shape, value.shape):
+                raise ShapeError(
+                    f"%{value.name} of the loop {op.body.name} has shape {format_shape(value.shape)}, but the"
+                    f" next round would get %{output.name} of shape {format_shape(output.shape)}"
+                )
 
     def _had_equal_shapes(self, inputs: Sequence[Value], arguments: Sequence[Value]) -> bool:
         """Return whether the former shapes of ``inputs`` are those of ``arguments``."""
@@ -226,7 +212,7 @@ class _Resizer:
         return first == second
 
     def _follow(self, op: Op) -> None:
-        """Change the constants and attributes of ``op`` that state shapes to fit the new shapes."""
+        """Change the constants, attributes and variables of ``op`` that state shapes to fit the new ones."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
@@ -237,23 +223,35 @@ class _Resizer:
                     setattr(op, name, content)
                 continue
             value = named[name]
+            if value.is_variable:
+                self._set_variable(value, content)
+                continue
             data = np.array(content, value.dtype.numpy)
             if not np.array_equal(data, value.array()):
                 assert op.graph is not None  # it is in the graph that is resized
                 fresh = Value.constant(op.graph.unique_name(value.name), data, value.quantization)
                 setattr(op, name, fresh)
 
+    def _set_variable(self, value: Value, shape: Shape) -> None:
+        """Set the shape of a variable; raise ShapeError if operators have read it in its former shape."""
+        early = next((user for user in value.users if user in self.visited), None)
+        if early is not None and shape != value.shape:
+            raise ShapeError(
+                f"variable %{value.name} would get shape {format_shape(shape)}, but {early!r} reads it before"
+            )
+        self._set(value, shape)
+
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.
 
-        The shape rule uses the elements in ``known``.  If it fails, a -1 of an operand in ``partial`` may be
-        the reason: infer again without the elements of such operands.
+        The shape rule uses the known integers.  If it fails, a -1 of an operand may be the reason: infer
+        again without the elements of such operands.
         """
-        known = [v for v in op.inputs if v is not None and v in self.known]
+        known = [v for v in op.inputs if v is not None and v in self.integers.known]
         try:
             shapes = self._inferred(op, known)
         except ShapeError:
-            whole = [v for v in known if v not in self.partial]  # operands without -1
+            whole = [v for v in known if v not in self.integers.partial]  # operands without -1
             if len(whole) == len(known):
                 raise
             shapes = self._inferred(op, whole)
@@ -261,12 +259,12 @@ class _Resizer:
             self._set(value, shape)
 
     def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
-        """Return the shapes of the results of ``op``, where the operands in ``known`` count as constants.
+        """Return the shapes of the results of ``op``, where the operands ``known`` count as constants.
 
         If ``op`` has no shape rule, all dimensions are unknown.
         """
         for value in known:
-            value.data = self.known[value]  # until the shape rule has read it
+            value.data = self.integers.known[value]  # until the shape rule has read it
         try:
             return [t.shape for t in result_types(op)]
         except UnsupportedError:  # no shape rule
@@ -275,51 +273,9 @@ class _Resizer:
             for value in known:
                 value.data = None
 
-    def _compute(self, op: Op) -> None:
-        """Compute the results of ``op`` if they can be ``known`` (see the class); else do nothing."""
-        if not op.pure or not all(_is_small(v) for v in op.results):
-            return
-        if not op.reads_data:
-            self._compute_from_shapes(op)
-            return
-        partial = self.partial.intersection(v for v in op.inputs if v is not None)
-        if any(v is not None and not v.is_const and v not in self.known for v in op.inputs):
-            return
-        if partial and not op.data_movement:
-            return
-        with suppress(CirclekitError):  # without a kernel for the operands, the results stay unknown
-            results = evaluate(op, [None if v is None else self.known.get(v, v.data) for v in op.inputs])
-            self.known.update(zip(op.results, results, strict=True))
-            self.partial.update(op.results if partial else ())
 
-    def _compute_from_shapes(self, op: Op) -> None:
-        """Compute the results of ``op``, which depend only on the shapes of its operands.
-
-        The kernel runs twice, with different sizes in place of unknown dimensions.  Elements that differ
-        depend on an unknown dimension, and become -1.
-        """
-        operands = [v for v in op.inputs if v is not None]  # no such operator has optional operands
-        if any(v.shape is None or v.dtype.numpy is None for v in operands):
-            return
-        with suppress(CirclekitError):
-            first, second = (evaluate(op, [_zeros(v, size) for v in operands]) for size in (2, 3))
-            for value, a, b in zip(op.results, first, second, strict=True):
-                self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
-                if not np.array_equal(a, b):
-                    self.partial.add(value)
-
-
-def _zeros(value: Value, unknown: int) -> Array:
-    """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
-
-    The array is a view of a single element, so it takes no memory.
-    """
-    assert value.shape is not None  # the caller has checked it
-    return np.broadcast_to(
-        np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
-    )
-
-
-def _is_small(value: Value) -> bool:
-    """Return whether ``value`` holds at most MAX_KNOWN_ELEMENTS integers."""
-    return value.dtype.is_integer and value.is_static and value.numel <= MAX_KNOWN_ELEMENTS
+def _fits(shape: Shape | None, expected: Shape | None) -> bool:
+    """Return whether a value of ``shape`` can be one of the shape ``expected``."""
+    if shape is None or expected is None:
+        return True
+    return len(shape) == len(expected) and not any(map(dims_differ, shape, expected))

@@ -12,7 +12,7 @@ import pytest
 
 from circlekit.equivalence.data_files import numpy_files
 from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npy, read_npz
-from circlekit.errors import CirclekitError, FormatError, LimitError
+from circlekit.errors import CirclekitError, FormatError, LimitError, UnsupportedError
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Array
 
@@ -108,6 +108,12 @@ def test_names_that_a_zip_file_cannot_hold_are_escaped(tmp_path: Path) -> None:
     names = ["\udcff", "a\0b", "a", "\u00e9", "/x"]
     (tmp_path / "x.npz").write_bytes(encode_npz(dict.fromkeys(names, X)))
     assert [name for name, _ in read_npz(tmp_path / "x.npz")] == [r"\udcff", r"a\x00b", "a", "\u00e9", "/x"]
+
+
+def test_two_names_with_the_same_escapes_are_refused() -> None:
+    """With one name for both, a reader would see only the second array."""
+    with pytest.raises(UnsupportedError, match=r"the names 'a\\x00' and 'a\\\\x00' are the same"):
+        encode_npz({"a\0": X, r"a\x00": X})
 
 
 def test_a_deeply_nested_header_is_damage(tmp_path: Path) -> None:

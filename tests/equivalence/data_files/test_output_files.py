@@ -35,6 +35,13 @@ def test_an_output_that_a_graph_lists_twice_is_written_twice(tmp_path: Path) -> 
         np.testing.assert_array_equal(found["y:2"], A)
 
 
+def test_the_name_of_a_repeated_output_is_that_of_no_other_output(tmp_path: Path) -> None:
+    write_outputs(tmp_path / "out.npz", ["y", "y", "y:1"], {"first": [A, B, A + 1]})
+    with np.load(tmp_path / "out.npz") as found:
+        assert list(found) == ["y", "y:1", "y:1:2"]
+        np.testing.assert_array_equal(found["y:1"], B)
+
+
 def test_hdf5_files_hold_names_or_numbered_records(tmp_path: Path) -> None:
     write_outputs(tmp_path / "out.h5", ["a", "b"], ONE_RECORD)
     with h5py.File(tmp_path / "out.h5") as file:

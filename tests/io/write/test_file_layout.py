@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import circlekit.ops  # noqa: F401  # operators are declared by being imported
+import circlekit
 from circlekit.errors import FileError
 from circlekit.io.origin import place_of
 from circlekit.io.read.load import load, load_bytes
@@ -77,8 +77,8 @@ def constant(model: Model, name: str) -> Value:
 def unchanged(model: Model, fmt: str) -> list[tuple[int, int]]:
     """Return the unchanged constants to write: positions in the input file, and sizes."""
     file = encoded(model, fmt)
-    assert file.source is not None
-    start, length = place_of(np.frombuffer(file.source, np.uint8))
+    (source,) = file.sources
+    start, length = place_of(np.frombuffer(source, np.uint8))
     places = [p.data.place for p in file.payloads if p.data.place is not None]
     return [(at - start, size) for at, size in places if 0 <= at - start <= length - size]
 
@@ -149,6 +149,21 @@ def test_input_truncated_or_overwritten_before_saving(size: int | None, tmp_path
             save(model, target)
     assert output.read_bytes() == b"before"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.tflite", "out.tflite"]
+
+
+def test_inputs_of_a_model_made_from_others_are_checked(tmp_path: Path) -> None:
+    """A merged model has constants of several files."""
+    paths = [tmp_path / "a.tflite", tmp_path / "b.tflite"]
+    for path, (read, made) in zip(paths, (("a", "b"), ("b", "c")), strict=True):
+        line = f"%w = const f32[99] gaussian(0, 1)  %{made} = Add(%{read}, %w)"
+        circlekit.save(circlekit.parse(f"graph main(%{read}: f32[99]) -> %{made} {{ {line} }}"), path)
+    merged = circlekit.merge(map(circlekit.load, paths))
+    part = circlekit.select(merged, [1])
+    os.truncate(paths[1], 0)
+    for model in (merged, part):
+        with pytest.raises(FileError, match=r"b\.tflite: the file was changed after it was read"):
+            circlekit.save(model, tmp_path / "out.tflite")
+    circlekit.save(circlekit.select(merged, [0]), tmp_path / "out.tflite")
 
 
 def test_input_truncated_while_it_is_copied(tmp_path: Path) -> None:

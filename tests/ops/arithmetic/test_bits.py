@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8, u16, u32
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.arithmetic.bits import (
     Bitcast,
     BitwiseXor,
@@ -87,6 +87,22 @@ def test_matrix_diag(dtype: str, shape: tuple[int, ...]) -> None:
 def test_matrix_set_diag(dtype: str, shape: tuple[int, ...]) -> None:
     x, diagonal = data(dtype, *shape), data(dtype, *shape[:-2], min(shape[-2:]))
     check(MatrixSetDiag(var(x), var(diagonal)), x, diagonal)
+
+
+@pytest.mark.parametrize(
+    ("shape", "diagonal", "expected"),
+    [
+        ((3, 4), (4,), r"\[3\], got \[4\]"),
+        ((2, 3, 3), (3,), r"\[2,3\], got \[3\]"),
+        ((None, 3, None), (2, 2, 3), r"\[\?,\?\], got \[2,2,3\]"),
+    ],
+)
+def test_matrix_set_diag_checks_the_diagonal_before_a_run(
+    shape: Shape, diagonal: Shape, expected: str
+) -> None:
+    with pytest.raises(ShapeError, match=f"expected a diagonal of shape {expected}"):
+        MatrixSetDiag(Value("x", f32, shape), Value("d", f32, diagonal))
+    assert MatrixSetDiag(Value("x", f32, (None, 3)), Value("d", f32, (3,))).output.shape == (None, 3)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "i2", "i4", "i8", "u1"])

@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.movement.gather import (
     EmbeddingLookup,
     Gather,
@@ -203,6 +203,20 @@ def test_scatter_refuses_long_vectors_of_indices_at_run_time() -> None:
     op = ScatterNd(ints([[0, 0, 0]]), const([1.0]), Value("", i32, (None,)))
     with pytest.raises(ShapeError, match="indices: expected vectors of at most 2 numbers, got 3"):
         kernel_results(op, [shape])
+
+
+@pytest.mark.parametrize(
+    ("indices", "updates", "message"),
+    [
+        ((4, 1), (3, 5), r"updates: expected shape \[4,5\], got \[3,5\]"),
+        ((4, 1), (4,), r"updates: expected shape \[4,5\], got \[4\]"),
+        ((4, None, 2), (4, 7, 1), r"updates: expected shape \[4,\?\], got \[4,7,1\]"),
+        ((), (3, 5), "expected indices of rank 1 or more, got a scalar"),
+    ],
+)
+def test_scatter_checks_updates_before_a_run(indices: Shape, updates: Shape, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        ScatterNd(Value("i", i32, indices), Value("u", f32, updates), ints([3, 5]))
 
 
 def test_vectors_of_no_indices_stand_for_the_whole_tensor() -> None:

@@ -14,7 +14,7 @@ from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import limited
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.constant_operands import dense
 from circlekit.ops.movement.sparse import Densify, EmbeddingLookupSparse, HashtableLookup, SparseToDense
 from tests.ops.litert import check, const, graph_of, ints, kernel_results, var
@@ -46,8 +46,26 @@ def test_sparse_to_dense_of_bad_places() -> None:
 
 def test_sparse_to_dense_takes_one_value_for_each_index() -> None:
     op = SparseToDense(ints([0, 2]), ints([4]), Value("v", f32, None), const(0, np.float32))
-    with pytest.raises(ShapeError, match="values: expected 2 elements, got 1"):
+    with pytest.raises(ShapeError, match="values: expected 2 elements, one per index, got 1"):
         kernel_results(op, [np.zeros(1, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("indices", "shape", "values", "default", "message"),
+    [
+        ((2, 3), [3, 4], (2,), (), "expected indices of 2 coordinates, .*, got 3"),
+        ((2, None), [3, 4], (3,), (), "values: expected 2 elements, one per index, got 3"),
+        ((), [3, 4], (), (), "expected indices of 2 coordinates, .*, got 1"),
+        ((2,), [3], (3,), (), "values: expected 2 elements"),
+        ((2,), [3], (2,), (0,), "default_value: expected 1 element"),
+    ],
+)
+def test_sparse_to_dense_checks_shapes_before_a_run(
+    indices: Shape, shape: list[int], values: Shape, default: Shape, message: str
+) -> None:
+    operands = Value("i", i32, indices), ints(shape), Value("v", f32, values), Value("d", f32, default)
+    with pytest.raises(ShapeError, match=message):
+        SparseToDense(*operands)
 
 
 def sparse_value() -> Value:
@@ -118,6 +136,25 @@ def test_embedding_lookup_sparse_of_unsorted_buckets() -> None:
     check(EmbeddingLookupSparse(*operands, combiner=CombinerType.SUM), weights, table)
     with pytest.raises(ModelError, match="expected indices sorted by bucket, got unsorted ones"):
         kernel_results(EmbeddingLookupSparse(*operands, combiner=CombinerType.MEAN), [weights, table])
+
+
+@pytest.mark.parametrize(
+    ("ids", "indices", "shape", "weights", "value", "message"),
+    [
+        ((4,), (3, 2), [4, 2], (4,), (5, 3), r"expected indices of shape \[4,2\], got \[3,2\]"),
+        ((4,), (4, 3), [4, 2], (4,), (5, 3), r"expected indices of shape \[4,2\], got \[4,3\]"),
+        ((4,), (4, 2), [4, 2], (3,), (5, 3), r"expected weights of shape \[4\], got \[3\]"),
+        ((4, 1), (4, 2), [4, 2], (4,), (5, 3), r"expected ids of shape \[n\], got \[4,1\]"),
+        ((4,), (4, 2), [4, 2], (4,), (), "expected value of rank 2 or more, got shape"),
+        ((4,), (4, 0), [], (4,), (5, 3), "dense_shape: expected 1 element or more"),
+    ],
+)
+def test_embedding_lookup_sparse_checks_shapes_before_a_run(
+    ids: Shape, indices: Shape, shape: list[int], weights: Shape, value: Shape, message: str
+) -> None:
+    places = Value("i", i32, ids), Value("j", i32, indices), ints(shape)
+    with pytest.raises(ShapeError, match=message):
+        EmbeddingLookupSparse(*places, Value("w", f32, weights), Value("t", f32, value))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4"])

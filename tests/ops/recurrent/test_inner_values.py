@@ -172,7 +172,7 @@ def test_a_projection_of_the_same_width_allows_peephole_weights() -> None:
     rest = operands(make, frozenset(("peephole",)), INPUTS, CELLS, BATCH)
     rest[15] = make.matrix(CELLS, CELLS)
     x = Value("x", f32, (TIMES, BATCH, INPUTS))
-    op = UnidirectionalSequenceLstm(x, *rest, act=Activation.TANH)
+    op = UnidirectionalSequenceLstm(x, *rest, act=Activation.TANH, time_major=True)
     assert op.projection_weights is rest[15]
     assert op.integer_fault() is None
 

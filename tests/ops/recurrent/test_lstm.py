@@ -302,6 +302,7 @@ def test_a_basic_lstm_needs_matrices(index: int, name: str) -> None:
     ],
 )
 def test_a_sequence_of_one_step(shape: tuple[int, ...] | None, time_major: bool, is_one_step: bool) -> None:
-    rest = operands(Maker(3), frozenset(), 5, 8, 1)
+    batch = 1 if shape is None else shape[1 if time_major else 0]
+    rest = operands(Maker(3), frozenset(), 5, 8, batch)
     op = UnidirectionalSequenceLstm(Value("x", f32, shape), *rest, act=Activation.TANH, time_major=time_major)
     assert op.is_one_step is is_one_step

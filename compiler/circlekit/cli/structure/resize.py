@@ -14,7 +14,7 @@ from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Shape, Value
-from circlekit.structure.resize import parse_shapes
+from circlekit.structure.input_shapes import parse_shapes
 
 RESIZER = """Give the inputs of a model other shapes; the shapes of all results follow."""
 

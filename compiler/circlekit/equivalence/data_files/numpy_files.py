@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.equivalence.data_files.string_arrays import with_fixed_length
-from circlekit.errors import FormatError
+from circlekit.errors import FormatError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array
@@ -96,11 +96,17 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
 
     Unlike ``numpy.savez``, this function takes any name.  NUL and lone surrogates, which names in zip
     files cannot have, are written as escapes.  Strings (dtype object) are stored as dtype S.
+    Raise UnsupportedError if two names differ only in that one has escapes in place of such characters.
     """
     stream = io.BytesIO()
+    names: dict[str, str] = {}
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             stored = name.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
+            if stored in names:
+                pair = f"the names {names[stored]!r} and {name!r}"
+                raise UnsupportedError(f"{pair} are the same in an npz file; rename one of them")
+            names[stored] = name
             member = zipfile.ZipInfo(f"{stored}.npy")  # with the earliest possible date
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()

@@ -79,11 +79,20 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     elif suffix in HDF5_SUFFIXES:
         write_file(path, [_hdf5(names, list(records.values()))])
     else:
-        # a graph may list an output twice; the name of the second gets its index
-        unique = [name if name not in names[:i] else f"{name}:{i}" for i, name in enumerate(names)]
-        stacked = dict(zip(unique, _stacked(path, names, list(records.values())), strict=True))
+        stacked = dict(zip(_distinct(names), _stacked(path, names, list(records.values())), strict=True))
         content = encode_npz(stacked) if suffix == ".npz" else encode_npy(*stacked.values())
         write_file(path, [content])
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return ``names``; a name that occurred before, as a graph may list a value twice, gets its index."""
+    found: list[str] = []
+    for index, name in enumerate(names):
+        new = name
+        while new in found:
+            new = f"{new}:{index}"
+        found.append(new)
+    return found
 
 
 def _is_folder(path: FilePath) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,13 +40,13 @@ class Encoded:
     """A file to be written.
 
     ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers, by position.
-    ``source``: the map of the file that the model was loaded from, of which the bytes may be views; or None.
+    ``sources``: the maps of the files from which the model was loaded, of which the bytes may be views.
     ``tail``: bytes to append.
     """
 
     skeleton: bytearray | memoryview
     payloads: list[Payload]
-    source: FileMap | None = None
+    sources: Sequence[FileMap] = ()
     tail: bytes = b""
 
     @property
@@ -57,11 +57,11 @@ class Encoded:
     def pieces(self) -> Iterator[Piece]:
         """Yield the bytes of the file, in order.
 
-        Raise FileError if the source file was changed after it was loaded.  This is checked before the first
+        Raise FileError if a source file was changed after it was loaded.  This is checked before the first
         piece and after the last one.
         """
-        if self.source is not None:
-            self.source.check()
+        for source in self.sources:
+            source.check()
         yield self.skeleton
         end = len(self.skeleton)
         for payload in self.payloads:
@@ -69,5 +69,5 @@ class Encoded:
             yield from payload.data.chunks()
             end = payload.end
         yield self.tail
-        if self.source is not None:
-            self.source.check()
+        for source in self.sources:
+            source.check()

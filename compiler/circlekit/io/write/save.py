@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from circlekit.errors import FileError, ModelError, UnsupportedError
+from circlekit.io.file_map import FileMap, map_of
 from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, extra_fault, place_of
 from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
@@ -108,11 +109,21 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
         raise ModelError("expected a model with one graph or more, got none")
     saver = Saver(model, fmt)
     origin = saver.origin
-    if origin.source is not None:
-        origin.source.check()  # constants are read from the input file: raise if it changed
+    sources = _sources(model, origin)
+    for source in sources:
+        source.check()  # constants are read from the input file: raise if it changed
     file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
-    file.source, file.tail = origin.source, origin.archive
+    file.sources, file.tail = sources, origin.archive
     return file
+
+
+def _sources(model: Model, origin: Origin) -> list[FileMap]:
+    """Return the maps of the file from which ``model`` was loaded, and of files of which constants are views.
+
+    The constants of a model that was cut out of others, or merged from them, are views of their files.
+    """
+    constants = (v.data for graph in model.graphs for v in graph.values() if v.data is not None)
+    return list(dict.fromkeys(m for m in (origin.source, *map(map_of, constants)) if m is not None))
 
 
 class Saver:

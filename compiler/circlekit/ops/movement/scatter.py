@@ -15,7 +15,6 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_same_dtype, require_shape
 from circlekit.ops.constant_operands import int_list, listed_shape
-from circlekit.ops.dimensions import Dim
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import rearranged_type
@@ -38,32 +37,30 @@ class ScatterNd(Op, code="SCATTER_ND"):
 
     def infer(self) -> TensorType:
         shape = listed_shape(self.shape)
-        if shape is not None and self.indices.shape:
-            _require_depth(self.indices.shape[-1], len(shape))
-            require_shape(self.updates.shape, _updates_shape(self.indices.shape, shape), "updates")
+        if self.indices.shape is not None:
+            _check_indices(self.indices.shape, self.updates.shape, shape)
         return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
-        _require_depth(indices.shape[-1], out.ndim)
+        _check_indices(indices.shape, updates.shape, out.shape)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
-        require_shape(updates.shape, _updates_shape(indices.shape, out.shape), "updates")
         if not indices.shape[-1]:  # each slice is all of the result
             return np.asarray(updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=out.dtype))
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 
 
-def _updates_shape(indices: Shape, shape: Shape) -> Shape | None:
-    """Return the shape of the updates for a result of ``shape``; None if the depth of indices is unknown."""
-    depth = indices[-1]
-    return None if depth is None else (*indices[:-1], *shape[depth:])
-
-
-def _require_depth(depth: Dim, rank: int) -> None:
-    """Raise ShapeError if vectors of ``depth`` indices are longer than the rank of the result."""
-    if depth is not None and depth > rank:
-        raise ShapeError(f"indices: expected vectors of at most {rank} numbers, got {depth}")
+def _check_indices(indices: Shape, updates: Shape | None, shape: Shape | None) -> None:
+    """Raise ShapeError if operands of these shapes do not fit a result of ``shape``."""
+    if not indices:
+        raise ShapeError("expected indices of rank 1 or more, got a scalar")
+    *count, depth = indices
+    if shape is None or depth is None:
+        return
+    if depth > len(shape):
+        raise ShapeError(f"indices: expected vectors of at most {len(shape)} numbers, got {depth}")
+    require_shape(updates, (*count, *shape[depth:]), "updates")
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):

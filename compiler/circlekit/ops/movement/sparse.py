@@ -18,7 +18,7 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_dims, require_one_element, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape, vector_length
-from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.dimensions import Dim, dims_differ
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
@@ -42,32 +42,36 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
 
     def infer(self) -> TensorType:
         require_same_dtype("values", self.values, "default_value", self.default_value)
-        require_rank(self.indices, "indices", 0, 1, 2)
-        require_rank(self.values, "values", 0, 1)
         require_one_element(self.default_value, "default_value")
         shape = listed_shape(self.output_shape)
-        if shape is not None and self.indices.shape is not None:
-            self._check_coordinates(self.indices.shape, len(shape))
+        indices = require_rank(self.indices, "indices", 0, 1, 2)
+        values = require_rank(self.values, "values", 0, 1)
+        if indices is not None:
+            count, coordinates = (*indices, 1, 1)[:2] if indices else (1, 1)
+            _check_places(count, coordinates, values, shape)
         return TensorType(self.values.dtype, shape)
-
-    def _check_coordinates(self, indices: Shape, rank: int) -> None:
-        """Raise ShapeError if indices of the shape ``indices`` do not have ``rank`` coordinates."""
-        if dims_differ(1 if len(indices) < 2 else indices[1], rank):
-            raise ShapeError(
-                f"expected indices of {counted(rank, 'coordinate')}, got shape {format_shape(indices)}"
-            )
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
         coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-        self._check_coordinates(indices.shape, len(shape))
-        if values.ndim and len(values) != len(coordinates):
-            raise ShapeError(f"values: expected {counted(len(coordinates), 'element')}, got {len(values)}")
+        _check_places(len(coordinates), coordinates.shape[1], values.shape, shape)
         require_in_range(self, coordinates, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         out.reshape(-1)[coordinates.astype(np.int64) @ np.array(strides, np.int64)] = values
         return out
+
+
+def _check_places(count: Dim, coordinates: Dim, values: Shape | None, shape: Shape | None) -> None:
+    """Raise ShapeError unless ``count`` indices of ``coordinates`` numbers fit ``values`` and the result.
+
+    ``values``: the shape of the operand.  ``shape``: the shape of the result.
+    """
+    if shape is not None and dims_differ(coordinates, len(shape)):
+        expected = f"expected indices of {counted(len(shape), 'coordinate')}, one per axis of the result"
+        raise ShapeError(f"{expected}, got {coordinates}")
+    if values and dims_differ(count, values[0]):
+        raise ShapeError(f"values: expected {counted(count, 'element')}, one per index, got {values[0]}")
 
 
 class Densify(Op, code="DENSIFY", data_movement=True):
@@ -103,8 +107,11 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
     combiner: CombinerType = attribute(CombinerType.SUM)
 
     def infer(self) -> TensorType:
-        require_dims(self, {"ids": "n", "indices": "n rank", "dense_shape": "rank", "weights": "n"})
         shape, dense_shape = self.value.shape, listed_shape(self.dense_shape)
+        axes = None if dense_shape is None else len(dense_shape)
+        require_dims(self, {"ids": "n", "indices": "n axes", "weights": "n"}, {"axes": axes})
+        if axes == 0:
+            raise ShapeError("dense_shape: expected 1 element or more, got none")
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"expected value of rank 2 or more, got shape {format_shape(shape)}")
         if shape is None or dense_shape is None:
@@ -150,9 +157,6 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     def infer(self) -> tuple[TensorType, ...]:
         require_rank(self.lookup, "lookup", 1)
         count, shape = vector_length(self.lookup), self.value.shape
-        if shape == ():
-            raise ShapeError("expected value of rank 1 or more, got a scalar")
-        require_dims(self, {"key": "rows"}, {"rows": shape[0]} if shape else None)
         output = None if shape is None else (count, *shape[1:])
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))
 

@@ -10,7 +10,7 @@ resource_variable, static_hashtable.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -21,7 +21,7 @@ from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Inferred, Op, Run, attribute, operand
 from circlekit.ir.resources.resource_limits import need_memory
-from circlekit.ir.value import Array, TensorType, Value
+from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import zero_point_of
 
@@ -98,6 +98,34 @@ class Stateful(Op, pure=False, stateful=True):
     def is_one_step(self) -> bool:
         """Whether a run is one step of a sequence, so that the state must be kept between runs."""
         return True
+
+    def batch(self, shape: Shape) -> int | None:
+        """Return the size of the batch of an input of ``shape``."""
+        return shape[0]
+
+    def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, Shape]:
+        """Return the shapes of the variable tensors for a new batch, which is axis 0 of each of them.
+
+        Raise ShapeError if the new batch is unknown, or not a whole multiple of what axis 0 stands for.
+        """
+        shapes: dict[str, Shape] = {}
+        before, after = old["input"], next(v.shape for _, v in self.operand_items())
+        if not before or not after or self.batch(before) == self.batch(after):
+            return {}
+        rows, batch = self.batch(before), self.batch(after)
+        for name in self.states:
+            value: Value | None = getattr(self, name)
+            if value is None or not value.is_variable or not (shape := old[name]) or shape[0] is None:
+                continue
+            if batch is None:
+                raise ShapeError(f"expected a known batch for the variable %{value.name}, got an unknown one")
+            total = shape[0] * batch
+            if rows and total % rows:
+                raise ShapeError(
+                    f"variable %{value.name} of shape {format_shape(shape)} cannot hold a batch of {batch}"
+                )
+            shapes[name] = (total // rows if rows else batch, *shape[1:])
+        return shapes
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute integers of a model that depend only on constants and shapes, because they may be shapes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+
+MAX_KNOWN_ELEMENTS = 1024
+"""Integer results with at most this many elements are computed, because they may be shapes."""
+
+
+class KnownIntegers:
+    """The elements of results that are known before a run.
+
+    ``known``: at most MAX_KNOWN_ELEMENTS integers for each value; they depend only on constants and shapes.
+    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Of the operators that read
+    such a value, only those that move data are computed: arithmetic with the -1 would be wrong.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Value, Array] = {}
+        self.partial: set[Value] = set()
+
+    def compute(self, op: Op) -> None:
+        """Compute the results of ``op`` if they can be ``known`` (see the class); else do nothing."""
+        if not op.pure or not all(_is_small(v) for v in op.results):
+            return
+        if not op.reads_data:
+            self._compute_from_shapes(op)
+            return
+        partial = self.partial.intersection(v for v in op.inputs if v is not None)
+        if any(v is not None and not v.is_const and v not in self.known for v in op.inputs):
+            return
+        if partial and not op.data_movement:
+            return
+        with suppress(CirclekitError):  # without a kernel for the operands, the results stay unknown
+            results = evaluate(op, [None if v is None else self.known.get(v, v.data) for v in op.inputs])
+            self.known.update(zip(op.results, results, strict=True))
+            self.partial.update(op.results if partial else ())
+
+    def _compute_from_shapes(self, op: Op) -> None:
+        """Compute the results of ``op``, which depend only on the shapes of its operands.
+
+        The kernel runs twice, with different sizes in place of unknown dimensions.  Elements that differ
+        depend on an unknown dimension, and become -1.
+        """
+        operands = [v for v in op.inputs if v is not None]  # no such operator has optional operands
+        if any(v.shape is None or v.dtype.numpy is None for v in operands):
+            return
+        with suppress(CirclekitError):
+            first, second = (evaluate(op, [_zeros(v, size) for v in operands]) for size in (2, 3))
+            for value, a, b in zip(op.results, first, second, strict=True):
+                self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
+                if not np.array_equal(a, b):
+                    self.partial.add(value)
+
+
+def _zeros(value: Value, unknown: int) -> Array:
+    """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
+
+    The array is a view of a single element, so it takes no memory.
+    """
+    assert value.shape is not None  # the caller has checked it
+    return np.broadcast_to(
+        np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
+    )
+
+
+def _is_small(value: Value) -> bool:
+    """Return whether ``value`` holds at most MAX_KNOWN_ELEMENTS integers."""
+    return value.dtype.is_integer and value.is_static and value.numel <= MAX_KNOWN_ELEMENTS
