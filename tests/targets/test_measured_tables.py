@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.ir.dtypes import f32
-from circlekit.ir.value import Value
+from circlekit.ir.dtypes import boolean, f32
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.arithmetic.comparison import Select
 from circlekit.ops.arithmetic.unary import Ceil
 from circlekit.ops.movement.space import BatchToSpaceND
 from circlekit.targets.target import find_target
@@ -63,6 +65,15 @@ def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -
     assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
 
 
+def assert_litert_runs(model: Model, inputs: list[Array], runs: bool) -> None:
+    """Assert that ``runs`` says whether LiteRT runs the single operator of ``model``, and its table says it."""
+    runtime = RUNTIMES["litert"]
+    if find_spec(runtime.package.replace("-", "_")) is not None:
+        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), inputs)])
+        assert (ran.outputs is not None) == runs, ran.reason
+    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
+
+
 @pytest.mark.parametrize(
     ("bias", "runs"), [("quant(scale: 0.125)", True), ("quant(scale: 0.15)", False), ("", False)]
 )
@@ -75,11 +86,33 @@ def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
           %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
         }}"""
     )
-    runtime = RUNTIMES["litert"]
-    if find_spec(runtime.package.replace("-", "_")) is not None:
-        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), [np.ones((1, 4), np.int8)])])
-        assert (ran.outputs is not None) == runs
-    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
+    assert_litert_runs(model, [np.ones((1, 4), np.int8)], runs)
+
+
+@pytest.mark.parametrize(("act", "runs"), [("RELU", True), ("NONE", False), ("RELU6", False)])
+def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: i8[1,3] quant(scale: 0.1)) -> %y {{
+          %feature = const i8[2,3] quant(scale: 0.01) constant(2)
+          %time = const i16[2,4] quant(scale: 0.001) constant(100)
+          %memory: i16[1,8] quant(scale: 0.001) variable
+          %y = Svdf(%x, %feature, %time, none, %memory) {{rank: 1, act: {act}}} : i8[1,2] quant(scale: 0.1)
+        }}"""
+    )
+    assert_litert_runs(model, [np.ones((1, 3), np.int8)], runs)
+
+
+@pytest.mark.parametrize(
+    ("condition", "data", "runs"),
+    [((2,), (2, 3), True), ((1,), (), True), ((), (2,), True), ((2,), (), False), ((2,), (1,), False)],
+)
+def test_litert_selects_rows_by_a_vector(
+    condition: tuple[int, ...], data: tuple[int, ...], runs: bool
+) -> None:
+    x, y = Value("x", f32, data), Value("y", f32, data)
+    op = Select(Value("condition", boolean, condition), x, y)
+    inputs: list[Array] = [np.ones(condition, bool), np.ones(data, np.float32), np.zeros(data, np.float32)]
+    assert_litert_runs(Model([graph_of(op)]), inputs, runs)
 
 
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
