@@ -65,13 +65,16 @@ def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -
     assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
 
 
-def assert_litert_runs(model: Model, inputs: list[Array], runs: bool) -> None:
-    """Assert that ``runs`` says whether LiteRT runs the single operator of ``model``, and its table says it."""
-    runtime = RUNTIMES["litert"]
+def assert_runs(name: str, model: Model, inputs: list[Array], runs: bool) -> None:
+    """Assert that ``runs`` says whether the runtime ``name`` runs the only operator of ``model``.
+
+    Its table must say the same.
+    """
+    runtime = RUNTIMES[name]
     if find_spec(runtime.package.replace("-", "_")) is not None:
         (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), inputs)])
-        assert (ran.outputs is not None) == runs, ran.reason
-    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
+        assert (ran.outputs is not None or ran.reason == "not delegated") == runs, ran.reason
+    assert (find_target(name).refusal(model.main.ops[0]) is None) == runs
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,54 @@ def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
           %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
         }}"""
     )
-    assert_litert_runs(model, [np.ones((1, 4), np.int8)], runs)
+    assert_runs("litert", model, [np.ones((1, 4), np.int8)], runs)
+
+
+PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
+BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
+
+
+@pytest.mark.parametrize(
+    ("filter", "bias", "litert", "xnnpack"),
+    [
+        (PER_CHANNEL, BIAS_PER_CHANNEL, True, True),
+        (PER_CHANNEL, "", True, True),  # XNNPACK leaves it to LiteRT
+        (PER_CHANNEL, "quant(scale: 0.125)", True, False),
+        ("quant(scale: 0.25)", BIAS_PER_CHANNEL, True, False),
+        ("quant(scale: 0.25)", "quant(scale: 0.125, zero_point: 1)", False, False),
+        (PER_CHANNEL, "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)", True, False),
+    ],
+)
+def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
+    filter: str, bias: str, litert: bool, xnnpack: bool
+) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: i8[1,2,2,4] quant(scale: 0.5)) -> %y {{
+          %w = const i8[2,1,1,4] {filter} constant(1)
+          %b = const i32[2] {bias} [1, 2]
+          %y = Conv2D(%x, %w, %b) {{padding: VALID}} : i8[1,2,2,2] quant(scale: 1.0)
+        }}"""
+    )
+    inputs: list[Array] = [np.ones((1, 2, 2, 4), np.int8)]
+    assert_runs("litert", model, inputs, litert)
+    assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "runs"),
+    [
+        ("Softmax(%x) {beta: 1.0}", (1, 1, 1, 1, 1, 2), True),
+        ("Softmax(%x) {beta: 1.0}", (1, 1, 1, 1, 1, 1, 2), False),
+        ("Softmax(%x) {beta: 0.5}", (1, 1, 1, 1, 1, 1, 2), True),  # XNNPACK leaves it to LiteRT
+        ("Mean(%x, [1])", (1, 2, 1, 1, 1, 1, 2), False),
+        ("Mean(%x, [])", (1, 2, 1, 1, 1, 1, 2), True),
+        ("Exp(%x)", (1, 1, 1, 1, 1, 1, 2), True),
+    ],
+)
+def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[int, ...], runs: bool) -> None:
+    dims = ",".join(map(str, shape))
+    model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = {line} }}")
+    assert_runs("litert-xnnpack", model, [np.ones(shape, np.float32)], runs)
 
 
 @pytest.mark.parametrize(("act", "runs"), [("RELU", True), ("NONE", False), ("RELU6", False)])
@@ -99,7 +149,7 @@ def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> Non
           %y = Svdf(%x, %feature, %time, none, %memory) {{rank: 1, act: {act}}} : i8[1,2] quant(scale: 0.1)
         }}"""
     )
-    assert_litert_runs(model, [np.ones((1, 3), np.int8)], runs)
+    assert_runs("litert", model, [np.ones((1, 3), np.int8)], runs)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +162,7 @@ def test_litert_selects_rows_by_a_vector(
     x, y = Value("x", f32, data), Value("y", f32, data)
     op = Select(Value("condition", boolean, condition), x, y)
     inputs: list[Array] = [np.ones(condition, bool), np.ones(data, np.float32), np.zeros(data, np.float32)]
-    assert_litert_runs(Model([graph_of(op)]), inputs, runs)
+    assert_runs("litert", Model([graph_of(op)]), inputs, runs)
 
 
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
