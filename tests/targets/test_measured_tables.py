@@ -165,6 +165,25 @@ def test_litert_selects_rows_by_a_vector(
     assert_runs("litert", Model([graph_of(op)]), inputs, runs)
 
 
+@pytest.mark.parametrize(
+    ("line", "shape", "runs"),
+    [
+        ("Softmax(%x)", (2, 0), False),
+        ("LogSoftmax(%x)", (2, 0), False),
+        ("Relu(%x)", (2, 0), True),
+        ("ReverseV2(%x, [0])", (2, 0), False),
+        ("Dilate(%x, [2, 2], 0.0)", (2, 0), False),
+        ("Unpack(%x) {num: 1, axis: 0}", (1, 0), False),
+        ("TransposeConv([1,2,2,1], [[[[1.0]]]], %x) {padding: VALID}", (1, 2, 0, 1), False),
+        ("TransposeConv([0,2,2,1], [[[[1.0]]]], %x) {padding: VALID}", (0, 2, 2, 1), True),
+    ],
+)
+def test_litert_needs_elements_in_some_operands(line: str, shape: tuple[int, ...], runs: bool) -> None:
+    dims = ",".join(map(str, shape))
+    model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = {line} }}")
+    assert_runs("litert", model, [np.ones(shape, np.float32)], runs)
+
+
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
     observed = [Observation(to_space(3, 1), True), Observation(to_space(4, 2), True)]
     observed += [
