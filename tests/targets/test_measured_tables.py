@@ -10,6 +10,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.dtypes import boolean, f32
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
@@ -22,6 +23,7 @@ from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
+from tools.probe_targets.recurrent import recurrent_samples
 from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
@@ -150,6 +152,19 @@ def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> Non
         }}"""
     )
     assert_runs("litert", model, [np.ones((1, 3), np.int8)], runs)
+
+
+@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
+def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:
+    """Without one, its kernel leaves out a step, and reads memory that it has not set."""
+    sample, runtime = next(recurrent_samples(code, SEED)), RUNTIMES["litert"]
+    sample.op.act = act  # type: ignore[attr-defined]
+    is_right = act is not Activation.NONE
+    if find_spec(runtime.package.replace("-", "_")) is not None:
+        (ran,) = run_jobs(runtime, [Job(content_of(sample.graph, "tflite"), sample.inputs)])
+        assert (probe.judged(runtime, sample, ran) == "") == is_right
+    assert (find_target("litert").refusal(sample.op) is None) == is_right
 
 
 @pytest.mark.parametrize(
