@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +113,16 @@ def test_an_8_bit_softmax_of_a_tiny_scale_ends_the_process(line: str, power: int
         steps = [[np.arange(4, dtype=np.int8)[None]]]
         with nullcontext() if runs else pytest.raises(EquivalenceError, match="crashes"):
             run_litert_forked(tflite_of(model), steps)
+
+
+@pytest.mark.parametrize("name", ["lstm", "unidirectional_sequence_lstm"])
+@pytest.mark.parametrize("act", ["NONE", "RELU", "TANH"])
+def test_a_float_lstm_without_an_activation_is_undefined(name: str, act: str) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "ops" / f"{name}.ck"
+    text = recipe.read_text(encoding="utf-8")
+    assert "act: TANH" in text
+    found = undefined(circlekit.parse(text.replace("act: TANH", f"act: {act}")))
+    assert (found is not None) == (act == "NONE")
 
 
 def test_the_first_fault_is_told() -> None:
