@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.litert import is_available, run_litert_forked, tflite_of
 from circlekit.equivalence.litert_undefined import undefined
+from circlekit.errors import EquivalenceError
 
 
 def fault(line: str, *inputs: str) -> str | None:
@@ -88,6 +94,35 @@ def test_strided_slices(operands: str, attributes: str, expected: str | None) ->
     found = fault(f"%y = StridedSlice(%x, {operands}) {{{attributes}}}", *inputs)
     assert (found is None) == (expected is None), found
     assert expected is None or expected in (found or "")
+
+
+@pytest.mark.parametrize(
+    "line", ["Softmax(%x) {{beta: {beta}}} : i8[1,4] {fixed}", "LogSoftmax(%x) : i8[1,4] {fixed}"]
+)
+@pytest.mark.parametrize(("power", "runs"), [(-26, False), (-25, True)])
+def test_an_8_bit_softmax_of_a_tiny_scale_ends_the_process(line: str, power: int, runs: bool) -> None:
+    is_log = line.startswith("Log")
+    scale, beta = 2.0 ** (power if is_log else power - 1), 2.0
+    fixed = (
+        "quant(scale: 0.0625, zero_point: 127)" if is_log else "quant(scale: 0.00390625, zero_point: -128)"
+    )
+    text = f"%y = {line.format(beta=beta, fixed=fixed)}"
+    model = circlekit.parse(f"graph main(%x: i8[1,4] quant(scale: {scale!r})) -> %y {{ {text} }}")
+    assert (undefined(model) is None) == runs
+    if is_available():
+        steps = [[np.arange(4, dtype=np.int8)[None]]]
+        with nullcontext() if runs else pytest.raises(EquivalenceError, match="crashes"):
+            run_litert_forked(tflite_of(model), steps)
+
+
+@pytest.mark.parametrize("name", ["lstm", "unidirectional_sequence_lstm"])
+@pytest.mark.parametrize("act", ["NONE", "RELU", "TANH"])
+def test_a_float_lstm_without_an_activation_is_undefined(name: str, act: str) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "ops" / f"{name}.ck"
+    text = recipe.read_text(encoding="utf-8")
+    assert "act: TANH" in text
+    found = undefined(circlekit.parse(text.replace("act: TANH", f"act: {act}")))
+    assert (found is not None) == (act == "NONE")
 
 
 def test_the_first_fault_is_told() -> None:

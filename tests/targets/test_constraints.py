@@ -112,6 +112,7 @@ def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, 
         ("0.25", "quant(scale: 0.15625)", "0.15625"),  # 1/32 is above it
         ("0.25", "quant(scale: 0.09375)", "0.09375"),
         ("0.25", "", "none"),
+        ("0.25", "quant(scale: [0.125, 0.125], axis: 0)", "0.125, 0.125"),  # LiteRT reads no scale
         ("[0.25, 0.25], axis: 0", "", None),
     ],
 )
@@ -124,6 +125,29 @@ def test_the_scale_of_a_bias(weights: str, bias: str, got: str | None) -> None:
     )
     found = list(obstacles(op, {"sum_scale": [[["input", "weights"], "bias", "output", 0.02]]}))
     assert found == ([f"bias of scale 0.125, the product of input and weights, got {got}"] if got else [])
+
+
+@pytest.mark.parametrize(
+    ("weights", "bias", "found"),
+    [
+        ("0.25", "quant(scale: 0.125)", []),
+        ("0.25", "", ["a scale of bias, got none"]),
+        (
+            "[0.25, 0.25], axis: 0",
+            "quant(scale: 0.125)",
+            ["as many scales of weights as of bias, got 2 and 1"],
+        ),
+        ("[0.25, 0.25], axis: 0", "quant(scale: [0.125, 0.125], axis: 0)", []),
+    ],
+)
+def test_the_number_of_scales(weights: str, bias: str, found: list[str]) -> None:
+    op = op_of(
+        f"""%w = const i8[2,4] quant(scale: {weights}) constant(1)
+        %b = const i32[2] {bias} [1, 2]
+        %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)""",
+        "%x: i8[1,4] quant(scale: 0.5)",
+    )
+    assert list(obstacles(op, {"scaled": ["bias"], "scale_count": [["weights", "bias"]]})) == found
 
 
 @pytest.mark.parametrize(

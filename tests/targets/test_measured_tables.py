@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.ir.dtypes import f32
-from circlekit.ir.value import Value
+from circlekit.ir.dtypes import boolean, f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
+from circlekit.ops.arithmetic.comparison import Select
 from circlekit.ops.arithmetic.unary import Ceil
 from circlekit.ops.movement.space import BatchToSpaceND
 from circlekit.targets.target import find_target
@@ -20,6 +23,7 @@ from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
+from tools.probe_targets.recurrent import recurrent_samples
 from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
@@ -63,6 +67,18 @@ def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -
     assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
 
 
+def assert_runs(name: str, model: Model, inputs: list[Array], runs: bool) -> None:
+    """Assert that ``runs`` says whether the runtime ``name`` runs the only operator of ``model``.
+
+    Its table must say the same.
+    """
+    runtime = RUNTIMES[name]
+    if find_spec(runtime.package.replace("-", "_")) is not None:
+        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), inputs)])
+        assert (ran.outputs is not None or ran.reason == "not delegated") == runs, ran.reason
+    assert (find_target(name).refusal(model.main.ops[0]) is None) == runs
+
+
 @pytest.mark.parametrize(
     ("bias", "runs"), [("quant(scale: 0.125)", True), ("quant(scale: 0.15)", False), ("", False)]
 )
@@ -75,11 +91,112 @@ def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
           %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
         }}"""
     )
-    runtime = RUNTIMES["litert"]
+    assert_runs("litert", model, [np.ones((1, 4), np.int8)], runs)
+
+
+PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
+BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
+
+
+@pytest.mark.parametrize(
+    ("filter", "bias", "litert", "xnnpack"),
+    [
+        (PER_CHANNEL, BIAS_PER_CHANNEL, True, True),
+        (PER_CHANNEL, "", True, True),  # XNNPACK leaves it to LiteRT
+        (PER_CHANNEL, "quant(scale: 0.125)", True, False),
+        ("quant(scale: 0.25)", BIAS_PER_CHANNEL, True, False),
+        ("quant(scale: 0.25)", "quant(scale: 0.125, zero_point: 1)", False, False),
+        (PER_CHANNEL, "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)", True, False),
+    ],
+)
+def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
+    filter: str, bias: str, litert: bool, xnnpack: bool
+) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: i8[1,2,2,4] quant(scale: 0.5)) -> %y {{
+          %w = const i8[2,1,1,4] {filter} constant(1)
+          %b = const i32[2] {bias} [1, 2]
+          %y = Conv2D(%x, %w, %b) {{padding: VALID}} : i8[1,2,2,2] quant(scale: 1.0)
+        }}"""
+    )
+    inputs: list[Array] = [np.ones((1, 2, 2, 4), np.int8)]
+    assert_runs("litert", model, inputs, litert)
+    assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "runs"),
+    [
+        ("Softmax(%x) {beta: 1.0}", (1, 1, 1, 1, 1, 2), True),
+        ("Softmax(%x) {beta: 1.0}", (1, 1, 1, 1, 1, 1, 2), False),
+        ("Softmax(%x) {beta: 0.5}", (1, 1, 1, 1, 1, 1, 2), True),  # XNNPACK leaves it to LiteRT
+        ("Mean(%x, [1])", (1, 2, 1, 1, 1, 1, 2), False),
+        ("Mean(%x, [])", (1, 2, 1, 1, 1, 1, 2), True),
+        ("Exp(%x)", (1, 1, 1, 1, 1, 1, 2), True),
+    ],
+)
+def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[int, ...], runs: bool) -> None:
+    dims = ",".join(map(str, shape))
+    model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = {line} }}")
+    assert_runs("litert-xnnpack", model, [np.ones(shape, np.float32)], runs)
+
+
+@pytest.mark.parametrize(("act", "runs"), [("RELU", True), ("NONE", False), ("RELU6", False)])
+def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: i8[1,3] quant(scale: 0.1)) -> %y {{
+          %feature = const i8[2,3] quant(scale: 0.01) constant(2)
+          %time = const i16[2,4] quant(scale: 0.001) constant(100)
+          %memory: i16[1,8] quant(scale: 0.001) variable
+          %y = Svdf(%x, %feature, %time, none, %memory) {{rank: 1, act: {act}}} : i8[1,2] quant(scale: 0.1)
+        }}"""
+    )
+    assert_runs("litert", model, [np.ones((1, 3), np.int8)], runs)
+
+
+@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+@pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
+def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:
+    """Without one, its kernel leaves out a step, and reads memory that it has not set."""
+    sample, runtime = next(recurrent_samples(code, SEED)), RUNTIMES["litert"]
+    sample.op.act = act  # type: ignore[attr-defined]
+    is_right = act is not Activation.NONE
     if find_spec(runtime.package.replace("-", "_")) is not None:
-        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), [np.ones((1, 4), np.int8)])])
-        assert (ran.outputs is not None) == runs
-    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
+        (ran,) = run_jobs(runtime, [Job(content_of(sample.graph, "tflite"), sample.inputs)])
+        assert (probe.judged(runtime, sample, ran) == "") == is_right
+    assert (find_target("litert").refusal(sample.op) is None) == is_right
+
+
+@pytest.mark.parametrize(
+    ("condition", "data", "runs"),
+    [((2,), (2, 3), True), ((1,), (), True), ((), (2,), True), ((2,), (), False), ((2,), (1,), False)],
+)
+def test_litert_selects_rows_by_a_vector(
+    condition: tuple[int, ...], data: tuple[int, ...], runs: bool
+) -> None:
+    x, y = Value("x", f32, data), Value("y", f32, data)
+    op = Select(Value("condition", boolean, condition), x, y)
+    inputs: list[Array] = [np.ones(condition, bool), np.ones(data, np.float32), np.zeros(data, np.float32)]
+    assert_runs("litert", Model([graph_of(op)]), inputs, runs)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "runs"),
+    [
+        ("Softmax(%x)", (2, 0), False),
+        ("LogSoftmax(%x)", (2, 0), False),
+        ("Relu(%x)", (2, 0), True),
+        ("ReverseV2(%x, [0])", (2, 0), False),
+        ("Dilate(%x, [2, 2], 0.0)", (2, 0), False),
+        ("Unpack(%x) {num: 1, axis: 0}", (1, 0), False),
+        ("TransposeConv([1,2,2,1], [[[[1.0]]]], %x) {padding: VALID}", (1, 2, 0, 1), False),
+        ("TransposeConv([0,2,2,1], [[[[1.0]]]], %x) {padding: VALID}", (0, 2, 2, 1), True),
+    ],
+)
+def test_litert_needs_elements_in_some_operands(line: str, shape: tuple[int, ...], runs: bool) -> None:
+    dims = ",".join(map(str, shape))
+    model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = {line} }}")
+    assert_runs("litert", model, [np.ones(shape, np.float32)], runs)
 
 
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:

@@ -92,6 +92,8 @@ def constant(op: Op, index: int) -> Op:
     return op
 
 
+ENTRY_KEYS = {"version", "forms", "source", "ignores", "strict"}
+
 SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 0.5)])
 
 
@@ -238,7 +240,8 @@ def test_every_table_can_be_read() -> None:
         assert found.name == name
         for code, entry in {**found.operators, **found.delegated}.items():
             assert code in schema, (name, code)
-            assert {"version", "forms"} <= entry.keys() <= {"version", "forms", "source", "ignores"}, code
+            assert {"version", "forms"} <= entry.keys() <= ENTRY_KEYS, code
+            assert set(entry.get("strict", ())) <= KINDS.keys(), (name, code)
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
                 assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)

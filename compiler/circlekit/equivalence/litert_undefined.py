@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find operators whose results LiteRT leaves, or may leave, undefined.
 
-To compute such a result, LiteRT reads memory that is not set, or that belongs to another tensor.  An operator
-is hybrid if its activations are float and its weights are int8.
+To compute such a result, LiteRT reads memory that is not set, or that belongs to another tensor, or it ends
+the process.  An operator is hybrid if its activations are float and its weights are int8.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8, i16
+from circlekit.ir.dtypes import f32, i8, i16, u8
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
@@ -18,6 +19,14 @@ from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.recurrent.lstm import FullLstm, Lstm
+from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
+
+LEAST_SOFTMAX_SCALE = 2.0**-26
+"""The reference kernels of 8-bit SOFTMAX and LOG_SOFTMAX need a product of scale and beta above this number.
+
+The beta of a LOG_SOFTMAX is 1.
+"""
 
 
 def undefined(model: Model) -> str | None:
@@ -49,9 +58,24 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
+    if isinstance(op, FullLstm) and op.input.dtype is f32 and op.act is Activation.NONE:
+        is_basic = isinstance(op, Lstm) and op.is_basic
+        return None if is_basic else "LiteRT's float LSTM without an activation leaves its output unset"
+    if isinstance(op, Softmax | LogSoftmax) and op.input.dtype in (i8, u8):
+        return _undefined_softmax(op)
     if isinstance(op, ResizeBilinear) and op.input.dtype in (i8, i16):
         return _undefined_resize(op)
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _undefined_softmax(op: Softmax | LogSoftmax) -> str | None:
+    """Return a sentence if LiteRT's reference kernel ends the process on 8-bit data, else None."""
+    quantization = op.input.quantization
+    scale = float(quantization.scale.max(initial=0.0)) if quantization else 0.0
+    product = scale * op.beta if isinstance(op, Softmax) else scale
+    if product > LEAST_SOFTMAX_SCALE:
+        return None
+    return f"expected a scale times beta above 2^-26, got {product:g}; LiteRT's reference kernel aborts"
 
 
 def _undefined_resize(op: ResizeBilinear) -> str | None:

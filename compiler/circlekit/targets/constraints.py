@@ -20,7 +20,9 @@ In this list, "a -> b" is an object that gives b for each name a.
     numbers         operand -> the numbers that its elements may be, if it is constant
     lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
+    scaled          names of operands that must have a scale
     same_scale      pairs of operands or results that must have the same scale and zero point
+    scale_count     pairs of operands that must have the same number of scales
     same_shape      pairs of operands or results that must have the same shape
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
@@ -30,7 +32,8 @@ In this list, "a -> b" is an object that gives b for each name a.
                     whose absolute value counts
     sum_scale       lists [names, bias, result, tolerance]: the scale of the bias may differ from the product
                     of the scales of ``names`` by at most this part of the scale of the result.  A bias
-                    without a scale has scale 0.  This applies only if each of the others has one scale
+                    without a scale, or with several, has scale 0.  This applies only if each of the others
+                    has one scale
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
@@ -121,6 +124,19 @@ def _symmetric(op: Op, names: Sequence[str]) -> Iterator[str]:
                 yield f"zero point 0 of {name}, got {list(zero_point)}"
 
 
+def _scaled(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if values_named(op, name) and not scales_of(op, name):
+            yield f"a scale of {name}, got none"
+
+
+def _scale_count(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
+    for first, second in pairs:
+        counts = dict.fromkeys(len(scales) for name in (first, second) for scales, _ in scales_of(op, name))
+        if len(counts) > 1:
+            yield f"as many scales of {first} as of {second}, got {' and '.join(map(str, counts))}"
+
+
 def _same_scale(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
     for first, second in pairs:
         if len({*scales_of(op, first), *scales_of(op, second)}) > 1:
@@ -155,9 +171,9 @@ def _sum_scale(op: Op, limits: Sequence[tuple[Sequence[str], str, str, float]]) 
         *factors, whole = (_all_scales(op, name) for name in (*names, result))
         if not values_named(op, bias) or any(len(scales) != 1 for scales in (*factors, whole)):
             continue
-        wanted, (scale, *_) = math.prod(scales[0] for scales in factors), [*_all_scales(op, bias), 0.0]
-        if abs(wanted - scale) > tolerance * whole[0]:
-            got = f"{scale:g}" if scale else "none"
+        wanted, found = math.prod(scales[0] for scales in factors), _all_scales(op, bias)
+        if abs(wanted - (found[0] if len(found) == 1 else 0.0)) > tolerance * whole[0]:
+            got = ", ".join(f"{scale:g}" for scale in found) or "none"
             yield f"{bias} of scale {wanted:g}, the product of {' and '.join(names)}, got {got}"
 
 
@@ -223,7 +239,9 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "numbers": _numbers,
     "lowest": _lowest,
     "symmetric": _symmetric,
+    "scaled": _scaled,
     "same_scale": _same_scale,
+    "scale_count": _scale_count,
     "scale": _scale,
     "scale_ratio": _scale_ratio,
     "sum_scale": _sum_scale,

@@ -18,7 +18,8 @@ Other keys of a table:
     extends       the name of a table whose operators the target also has
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
-                  ``operators``
+                  ``operators``.  An entry may also have the key ``strict``, a list of kinds of constraints:
+                  see ``Target.delegate_refusal``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
@@ -92,10 +93,26 @@ class Target:
             return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
             return None
-        return _shortfall_in(self.operators, op, self.title)
+        return self._strict_shortfall(op) or _shortfall_in(self.operators, op, self.title)
+
+    def _strict_shortfall(self, op: Op) -> _Shortfall | None:
+        """Return why the delegate takes ``op`` and then ends in an error; None if it does not do this."""
+        entry = self.delegated.get(op.code, {})
+        strict = entry.get("strict", ())
+        if not strict or isinstance(op, OpaqueOp):
+            return None
+        constraints = entry["forms"].get(form_of(op), {})
+        others = {kind: content for kind, content in constraints.items() if kind not in strict}
+        if next(obstacles(op, others), None) is not None:
+            return None
+        return _limit(op, constraints, f"{self.title} loads")
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none."""
+        """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none.
+
+        The runtime runs such an operator itself.  There is one exception: the operator violates constraints
+        of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error.
+        """
         if not self.delegated:
             return None
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
@@ -142,12 +159,21 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
     if entry["version"] is not None and version > entry["version"]:
         sentence = f"{title} has {op.code} up to version {entry['version']}, got version {version}"
         return _Shortfall(sentence, f"{op.code} that needs no version above {entry['version']}")
+    return _limit(op, constraints, f"{title} has")
+
+
+def _limit(op: Op, constraints: Mapping[str, Any], subject: str) -> _Shortfall | None:
+    """Return which of the constraints of its form ``op`` violates; None if it satisfies all.
+
+    ``subject``: the runtime and a verb, such as "LiteRT has".
+    """
     obstacle = next(obstacles(op, constraints), None)
     if obstacle is None:
         return None
     # the obstacle, or each of its alternatives, is "EXPECTED, got ACTUAL"
     expected = "; or ".join(part.partition(", got ")[0] for part in obstacle.split("; or "))
-    return _Shortfall(f"{title} has {op.code} for {form} only with {obstacle}", f"{op.code} with {expected}")
+    sentence = f"{subject} {op.code} for {form_of(op)} only with {obstacle}"
+    return _Shortfall(sentence, f"{op.code} with {expected}")
 
 
 def _distance(form: str, other: str) -> int:
