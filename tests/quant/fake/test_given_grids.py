@@ -119,6 +119,42 @@ def test_a_tensor_with_two_grids_is_quantized_twice() -> None:
         assert np.abs(left - right).max() < 1.01 * step
 
 
+@pytest.mark.parametrize("body", ["%z = Sin(%s)", "%z = Add(%s, %x)", "%z = Add(%s, %q)"])
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
+def test_users_of_a_tensor_that_others_round_read_numbers_beyond_the_grid(scheme: str, body: str) -> None:
+    text = f"""
+    graph main(%x: f32[1,8]) -> %y, %z, %s {{
+      %t = Tanh(%x)
+      %s = Mul(%t, 3.0)
+      %q = FakeQuant(%s) {{min: -1.0, max: 1.0, num_bits: 8}}
+      %y = Relu(%q)
+      {body}
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)
+    circlekit.quantize(model, scheme, [data])
+    for left, right in zip(circlekit.run(model, data), expected, strict=True):
+        assert np.abs(left - right).max() < 0.05  # clipping would be an error of 2
+
+
+def test_tensors_that_others_round_need_no_samples() -> None:
+    """Without samples, the range of the grid is taken for the range of the tensor."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y, %z {
+      %q = FakeQuant(%x) {min: -1.0, max: 1.0, num_bits: 8}
+      %y = Relu(%q)
+      %z = Add(%x, %q)
+    }
+    """)
+    report = circlekit.quantize(model, "int8")
+    assert [op.code for op in report.floats] == ["ADD"]  # its result has no range
+    assert "MINIMUM" not in [op.code for op in model.main]  # it would clip nothing
+    add = next(op for op in model.main if op.code == "ADD")
+    assert add.inputs[0] is model.main.inputs[0]  # not rounded
+
+
 def test_a_grid_of_all_integers_is_not_clipped() -> None:
     """TANH has a fixed form; the QUANTIZE after it clips to the grid, so no MINIMUM is needed."""
     model = circlekit.parse("""

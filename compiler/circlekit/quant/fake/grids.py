@@ -9,7 +9,7 @@ are returned as forms, so that quantization can store each tensor in the form of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -54,13 +54,14 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    The rounded tensor gets the form of the grid.  In three cases a MINIMUM with the largest number of the
+    The rounded tensor gets the form of the grid.  In four cases a MINIMUM with the largest number of the
     grid replaces the rounding operator.  The result of the MINIMUM is a tensor of its own, which gets the
     form of the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
     - The tensor already has another form, or its producer cannot produce the form of the grid.
     - Passes might remove the producer of the tensor, and with it the rounding.
+    - The tensor is also used without this rounding, so it may get another form (``without_clipping``).
 
     A rounding operator stays if no int8 or int16 form has its grid, or if it rounds a computed tensor to
     several scales.  ``_take_one``, ``_rounded_constant`` and ``_bypass`` name rare cases in which it stays.
@@ -71,22 +72,37 @@ def take_grids(model: Model) -> list[Grids]:
 def _take_from_graph(graph: Graph) -> Grids:
     """Remove the rounding operators of ``graph``; return its grids."""
     grids: Grids = {}
+    mixed = {value for value in graph.values() if _is_mixed(graph, value)}
     for op in list(graph):
         if isinstance(op, FakeQuant):
-            _take_one(graph, op, op, grid_of(op), grids)
+            _take_one(graph, op, op, grid_of(op), grids, mixed)
         elif isinstance(op, Dequantize):
             source = op.input.producer
             first = source if isinstance(source, Quantize) and source.input.dtype is f32 else op
-            _take_one(graph, first, op, stored_grid(op), grids)
+            _take_one(graph, first, op, stored_grid(op), grids, mixed)
     return grids
 
 
-def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids) -> None:
+def _is_mixed(graph: Graph, value: Value) -> bool:
+    """Return whether ``value`` is rounded to a grid, and also used without rounding or in another grid."""
+    grids = [grid for user in value.users for grid in _grids_of_user(user) or [None]]
+    forms = [grid.form for grid in grids if grid is not None]
+    if not forms:
+        return False
+    is_same = all(form.same_as(forms[0]) for form in forms)
+    return len(forms) < len(grids) or not is_same or graph.is_output(value)
+
+
+def _take_one(
+    graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids, mixed: Collection[Value]
+) -> None:
     """Remove the operators ``first`` and ``last``, which round a tensor, and add the grid to ``grids``.
 
     ``first`` and ``last`` are QUANTIZE and DEQUANTIZE, or twice the same operator: a FAKE_QUANT, or a
     DEQUANTIZE of integers that no QUANTIZE of floats made.  ``grid``: None if no int8 or int16 form has the
-    grid.  The docstring of ``take_grids`` lists the cases in which a MINIMUM is inserted.
+    grid.  ``mixed``: the tensors that are also used without this rounding.  Their ``TensorForm.rounds`` is
+    False, so operators that stay float read numbers without rounding.  The docstring of ``take_grids`` lists
+    the cases in which a MINIMUM is inserted.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -103,6 +119,9 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
         grids[rounded.name] = grid.form  # its operand is an integer tensor, so the DEQUANTIZE stays
         return
     elif _has_other_form(source, grid.form, grids) or not _can_have(source, grid.form, grids):
+        _insert_minimum(graph, source, last, grid, grids)
+    elif source in mixed:
+        _give_form(source, replace(grid.form, rounds=False), grids)
         _insert_minimum(graph, source, last, grid, grids)
     elif grid.last < grid.form.dtype.limits[1] or _may_vanish(source, grid.form, grids):
         _give_form(source, grid.form, grids)
@@ -166,13 +185,12 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     return True
 
 
-def _rounding_grids(value: Value) -> Iterator[Grid | None]:
-    """Yield the grid of each operator that rounds ``value``."""
-    for op in value.users:
-        if isinstance(op, FakeQuant):
-            yield grid_of(op)
-        elif isinstance(op, Quantize):
-            yield from (stored_grid(user) for user in op.output.users if isinstance(user, Dequantize))
+def _grids_of_user(op: Op) -> list[Grid | None]:
+    """Return the grids to which ``op`` rounds its operand; an empty list if it is no rounding operator."""
+    if isinstance(op, FakeQuant):
+        return [grid_of(op)]
+    users = op.output.users if isinstance(op, Quantize) else ()
+    return [stored_grid(user) for user in users if isinstance(user, Dequantize)]
 
 
 def _has_other_form(value: Value, form: TensorForm, grids: Grids) -> bool:
@@ -197,12 +215,9 @@ def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
 
     If the producer passes on the form of an operand (``followed_operand``), this operand gets ``form``, too,
     where that is possible.
-    If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
-    Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
     while True:
-        is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
-        grids[value.name] = form if is_only else replace(form, rounds=False)
+        grids[value.name] = form
         followed = None if value.producer is None else followed_operand(value.producer)
         if followed is None or followed.name in grids or followed.use_count != 1:
             return

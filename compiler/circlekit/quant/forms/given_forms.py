@@ -123,6 +123,25 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
     return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
 
 
+def without_clipping(
+    given: Mapping[str, TensorForm], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, TensorForm]:
+    """Return the forms ``given`` without those that would clip numbers which some users read.
+
+    These are forms of tensors that not all users read in this form (``TensorForm.rounds`` is False), and
+    whose observed range is more than one step wider than the form.  ``ranges``: (min, max) by name of the
+    tensor.
+    """
+    kept = {}
+    for name, form in given.items():
+        low, high = covered_range(form)
+        least, most = ranges.get(name, (low, high))
+        step = max(form.scale)
+        if form.rounds or (least >= low - step and most <= high + step):
+            kept[name] = form
+    return kept
+
+
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
     """Return the forms ``given`` and the forms that follow from them, by name of the tensor.
 
