@@ -139,6 +139,26 @@ def test_users_of_a_tensor_that_others_round_read_numbers_beyond_the_grid(scheme
         assert np.abs(left - right).max() < 0.05  # clipping would be an error of 2
 
 
+def test_a_layer_whose_8_bit_steps_are_coarser_than_the_grid_computes_in_int16() -> None:
+    """%t is an output, so it has a wider range than the grid of %y."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %t, %y {
+      %w = const f32[8,8] gaussian(0, 1)
+      %v = FakeQuant(%w) {min: -3.0, max: 3.0, num_bits: 8, narrow_range: true}
+      %q = FakeQuant(%x) {min: -4.0, max: 4.0, num_bits: 8}
+      %t = FullyConnected(%q, %v, [0.5, -0.5, 0.25, 1.0, 2.0, 3.0, -1.0, 0.0])
+      %y = FakeQuant(%t) {min: -1.0, max: 1.0, num_bits: 8}
+    }
+    """)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    raw, rounded = circlekit.run(model, data)
+    report = circlekit.quantize(model, "int8", [data])
+    assert [op.scheme for op in report.plan.main.operators.values()] == ["int16x8", "int8"]
+    results = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
+    np.testing.assert_allclose(results[0], raw, atol=0.03)
+    np.testing.assert_allclose(results[1], rounded, atol=1.01 * 2 / 255)
+
+
 def test_tensors_that_others_round_need_no_samples() -> None:
     """Without samples, the range of the grid is taken for the range of the tensor."""
     model = circlekit.parse("""

@@ -34,7 +34,7 @@ from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import conversion_refusal, target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
-from circlekit.quant.weights import indices_of, is_float, is_weight, present_operand
+from circlekit.quant.weights import biases_of, indices_of, is_float, is_weight, present_operand
 
 WIDE = "int16x8"
 """The name of the scheme for operators whose 8-bit kernels are too coarse."""
@@ -132,6 +132,13 @@ class KernelForms(InnerForms):
         assert scheme.activations is not None
         narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
+        for indices, dtype in (
+            (indices_of(op, rule.weights), SCHEMES[WIDE].weights),
+            (biases_of(op), SCHEMES[WIDE].bias),
+        ):
+            for index in indices:
+                if dtype is not None and is_weight(op.inputs[index]):
+                    operands[index] = TensorForm(dtype, (1.0,), (0,))
         results = {i: wide for i, v in enumerate(op.results) if v.dtype is f32}
         refusals = (
             target_refusal(op, operands, results, rule.attributes, self.target),
