@@ -139,6 +139,22 @@ def test_users_of_a_tensor_that_others_round_read_numbers_beyond_the_grid(scheme
         assert np.abs(left - right).max() < 0.05  # clipping would be an error of 2
 
 
+def test_8_bits_cover_the_observed_part_of_a_wide_grid_of_16_bits() -> None:
+    """8 bits that cover the whole grid, -300 to 300, would have steps of 2.4."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y {
+      %q = FakeQuant(%x) {min: -300.0, max: 300.0, num_bits: 16}
+      %a = Mul(%q, 0.5)
+      %r = FakeQuant(%a) {min: -200.0, max: 200.0, num_bits: 15}
+      %y = Add(%r, %q)
+    }
+    """)
+    data = [np.linspace(-3, 2, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)[0]
+    assert not circlekit.quantize(model, "int8", [data]).floats
+    np.testing.assert_allclose(circlekit.run(model, data)[0], expected, atol=0.08)
+
+
 def test_a_layer_whose_8_bit_steps_are_coarser_than_the_grid_computes_in_int16() -> None:
     """%t is an output, so it has a wider range than the grid of %y."""
     model = circlekit.parse("""
