@@ -12,14 +12,8 @@ import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
-from circlekit.quant.fake.grids import (
-    _can_have,
-    _may_vanish,
-    grid_of,
-    remove_idle_bounds,
-    stored_grid,
-    take_grids,
-)
+from circlekit.quant.fake.grids import _can_have, _may_vanish, remove_idle_bounds, take_grids
+from circlekit.quant.fake.operator_grids import grid_of, stored_grid
 from circlekit.quant.plan import TensorForm
 
 
