@@ -190,3 +190,22 @@ def test_an_empty_constant_has_no_blocks() -> None:
         ModelError, match=r"expected a constant with elements, in rows of a multiple of 32, got \[0,64\]"
     ):
         circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
+
+
+def test_a_plan_with_a_conversion_that_the_target_lacks_is_refused() -> None:
+    """LiteRT has no QUANTIZE from int16 to uint8.  In the plan, ADD is changed from float to uint8."""
+    text = """
+    graph main(%x: f32[1,8]) -> %y {
+      %t = Tanh(%x)
+      %y = Add(%t, %t)
+    }
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-2, 2, 8, dtype=np.float32)[None]]
+    plan = circlekit.quantize(model, "uint8", [data], operators={"TANH": "int16x8"}, auto=False).plan
+    document: Document = json.loads(plan.to_json())
+    form = {"dtype": "u8", "scale": 0.01, "zero_point": 128, "reason": ""}
+    document["graphs"][0]["tensors"]["y"] = form
+    document["graphs"][0]["operators"]["y"] |= {"scheme": "uint8", "operands": {"0": form, "1": form}}
+    with pytest.raises(ModelError, match="no QUANTIZE for i16q:u8q"):
+        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))

@@ -268,3 +268,19 @@ def test_a_quantized_copy_has_another_name_than_a_constant_that_stays(user: str)
     circlekit.quantize(model, "int8", [[np.ones(2, np.float32)]], operators=floats, passes=(), auto=False)
     constants = {(value.name, value.dtype.short) for value in model.main.values() if value.is_const}
     assert constants == {("w", "f32"), ("w_i8", "i8")}
+
+
+def test_operators_whose_operands_the_target_cannot_convert_stay_float() -> None:
+    """LiteRT has no QUANTIZE from int16 to uint8."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y {
+      %t = Tanh(%x)
+      %y = Add(%t, %t)
+    }
+    """)
+    data = [np.linspace(-2, 2, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)[0]
+    report = circlekit.quantize(model, "uint8", [data], operators={"TANH": "int16x8"}, auto=False)
+    assert [op.reason.partition(";")[0] for op in report.floats] == ["LiteRT has no QUANTIZE for i16q:u8q"]
+    result = run_litert(tflite_of(model), data)[0] if is_available() else circlekit.run(model, data)[0]
+    np.testing.assert_allclose(result, expected, atol=0.001)

@@ -48,6 +48,17 @@ def test_biases_that_overflow_raise_the_scale_of_their_weights(scheme: str) -> N
     assert any("so that the bias fits" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize(("bias", "act"), [(-1e7, "RELU"), (-1e9, "RELU"), (1e9, "RELU6")])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_layer_stays_float_if_its_kernel_overflows_before_it_clips(
+    scheme: str, bias: float, act: str
+) -> None:
+    """The result with this bias has more than 2^31 steps; the kernel's wrapped to the wrong end."""
+    text = LAYER.replace("gaussian(0, 0.1)", f"[0.1, {bias}, 0.3, 1.0]")
+    report = check(circlekit.parse(text.replace("%b)", f"%b) {{act: {act}}}")), scheme, samples(), 1e-6)
+    assert "its kernel overflows" in report.floats[0].reason
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_numbers_that_are_too_small_for_a_scale_stay_float(scheme: str) -> None:
     report = check(

@@ -14,7 +14,7 @@ form if its result is off by more than one step.  Activations are tensors other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from circlekit.ir.value import Value
 from circlekit.quant.forms.constant_forms import ConstantForms
 from circlekit.quant.forms.given_forms import covered_range, given_form
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
-from circlekit.quant.planned_op import planned_op, target_refusal
+from circlekit.quant.planned_op import conversion_refusal, planned_op, target_refusal
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.weights import (
     indices_of,
@@ -257,9 +257,23 @@ class GraphChooser(ConstantForms):
             fault = planned_op(op, *forms, rule.attributes).integer_fault()
             if fault is not None:
                 raise UnsupportedError(fault)
-        refusal = target_refusal(op, *forms, rule.attributes, self.target)
-        if refusal is not None:
+        refusals = [
+            target_refusal(op, *forms, rule.attributes, self.target),
+            *self._conversion_refusals(op, forms[0]),
+        ]
+        for refusal in filter(None, refusals):
             raise UnsupportedError(refusal)
+
+    def _conversion_refusals(self, op: Op, operands: dict[int, TensorForm]) -> Iterator[str | None]:
+        """Yield for each tensor that ``op`` reads why the target cannot convert it; None if it can.
+
+        ``operands``: the forms in which ``op`` reads its operands, by index.
+        """
+        for index in self.activations(op) if self.scheme_of(op).activations is not None else ():
+            value = present_operand(op, index)
+            stored = self.rounded.get(value.name) or self.tensors.get(value)
+            if stored is not None and not value.is_const:
+                yield conversion_refusal(stored, operands[index], self.target)
 
     def _forms_around(self, op: Op) -> tuple[dict[int, TensorForm], dict[int, TensorForm]]:
         """Return the chosen forms of the operands and of the results of ``op``: two dicts by index."""

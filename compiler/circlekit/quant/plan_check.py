@@ -23,7 +23,7 @@ from circlekit.ir.value import Value, format_shape
 from circlekit.quant.apply import require_graphs, stored_data
 from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
-from circlekit.quant.planned_op import target_refusal
+from circlekit.quant.planned_op import conversion_refusal, target_refusal
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.weights import (
     LARGEST_BIAS,
@@ -293,8 +293,12 @@ class _GraphChecker:
             found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if is_float(v)}
             operands = {i: form for i, form in found.items() if form is not None}
             results = {i: self.plan.tensors[v.name] for i, v in enumerate(op.results) if v.dtype is f32}
-        refusal = target_refusal(op, operands, results, rule.attributes, self.target)
-        if refusal is not None:
+        refusals = [target_refusal(op, operands, results, rule.attributes, self.target)]
+        for index, form in operands.items() if scheme.activations is not None else ():
+            stored = self.plan.tensors.get(present_operand(op, index).name)
+            if stored is not None:
+                refusals.append(conversion_refusal(stored, form, self.target))
+        for refusal in filter(None, refusals):
             raise ModelError(f"%{key_of(op)}: {refusal}")
 
 

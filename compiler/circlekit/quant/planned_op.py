@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from circlekit.ir.clone import copy_op
+from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.quant.plan import TensorForm
 from circlekit.targets.target import Target
 
@@ -29,6 +31,17 @@ def target_refusal(
     if entry is not None and entry["forms"] == "any":
         return f"no integer kernel of {op.code} is known in {target.title}"
     return target.refusal(planned_op(op, operands, results, attributes))
+
+
+def conversion_refusal(before: TensorForm, after: TensorForm, target: Target) -> str | None:
+    """Return a sentence that says that ``target`` has no QUANTIZE from ``before`` to ``after``.
+
+    Return None if the target has it, or if the forms are the same, because no QUANTIZE is needed then.
+    """
+    if before.same_as(after):
+        return None
+    convert = Quantize(Value("", f32, ()), results=[Value("", f32, ())])
+    return target_refusal(convert, {0: before}, {0: after}, {}, target)
 
 
 def planned_op(

@@ -119,6 +119,78 @@ def test_a_tensor_with_two_grids_is_quantized_twice() -> None:
         assert np.abs(left - right).max() < 1.01 * step
 
 
+@pytest.mark.parametrize("body", ["%z = Sin(%s)", "%z = Add(%s, %x)", "%z = Add(%s, %q)"])
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
+def test_users_of_a_tensor_that_others_round_read_numbers_beyond_the_grid(scheme: str, body: str) -> None:
+    text = f"""
+    graph main(%x: f32[1,8]) -> %y, %z, %s {{
+      %t = Tanh(%x)
+      %s = Mul(%t, 3.0)
+      %q = FakeQuant(%s) {{min: -1.0, max: 1.0, num_bits: 8}}
+      %y = Relu(%q)
+      {body}
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)
+    circlekit.quantize(model, scheme, [data])
+    for left, right in zip(circlekit.run(model, data), expected, strict=True):
+        assert np.abs(left - right).max() < 0.05  # clipping would be an error of 2
+
+
+def test_8_bits_cover_the_observed_part_of_a_wide_grid_of_16_bits() -> None:
+    """8 bits that cover the whole grid, -300 to 300, would have steps of 2.4."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y {
+      %q = FakeQuant(%x) {min: -300.0, max: 300.0, num_bits: 16}
+      %a = Mul(%q, 0.5)
+      %r = FakeQuant(%a) {min: -200.0, max: 200.0, num_bits: 15}
+      %y = Add(%r, %q)
+    }
+    """)
+    data = [np.linspace(-3, 2, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)[0]
+    assert not circlekit.quantize(model, "int8", [data]).floats
+    np.testing.assert_allclose(circlekit.run(model, data)[0], expected, atol=0.08)
+
+
+def test_a_layer_whose_8_bit_steps_are_coarser_than_the_grid_computes_in_int16() -> None:
+    """%t is an output, so it has a wider range than the grid of %y."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %t, %y {
+      %w = const f32[8,8] gaussian(0, 1)
+      %v = FakeQuant(%w) {min: -3.0, max: 3.0, num_bits: 8, narrow_range: true}
+      %q = FakeQuant(%x) {min: -4.0, max: 4.0, num_bits: 8}
+      %t = FullyConnected(%q, %v, [0.5, -0.5, 0.25, 1.0, 2.0, 3.0, -1.0, 0.0])
+      %y = FakeQuant(%t) {min: -1.0, max: 1.0, num_bits: 8}
+    }
+    """)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    raw, rounded = circlekit.run(model, data)
+    report = circlekit.quantize(model, "int8", [data])
+    assert [op.scheme for op in report.plan.main.operators.values()] == ["int16x8", "int8"]
+    results = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
+    np.testing.assert_allclose(results[0], raw, atol=0.03)
+    np.testing.assert_allclose(results[1], rounded, atol=1.01 * 2 / 255)
+
+
+def test_tensors_that_others_round_need_no_samples() -> None:
+    """Without samples, the range of the grid is taken for the range of the tensor."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y, %z {
+      %q = FakeQuant(%x) {min: -1.0, max: 1.0, num_bits: 8}
+      %y = Relu(%q)
+      %z = Add(%x, %q)
+    }
+    """)
+    report = circlekit.quantize(model, "int8")
+    assert [op.code for op in report.floats] == ["ADD"]  # its result has no range
+    assert "MINIMUM" not in [op.code for op in model.main]  # it would clip nothing
+    add = next(op for op in model.main if op.code == "ADD")
+    assert add.inputs[0] is model.main.inputs[0]  # not rounded
+
+
 def test_a_grid_of_all_integers_is_not_clipped() -> None:
     """TANH has a fixed form; the QUANTIZE after it clips to the grid, so no MINIMUM is needed."""
     model = circlekit.parse("""

@@ -12,14 +12,8 @@ import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
-from circlekit.quant.fake.grids import (
-    _can_have,
-    _may_vanish,
-    grid_of,
-    remove_idle_bounds,
-    stored_grid,
-    take_grids,
-)
+from circlekit.quant.fake.grids import _can_have, _may_vanish, remove_idle_bounds, take_grids
+from circlekit.quant.fake.operator_grids import grid_of, stored_grid
 from circlekit.quant.plan import TensorForm
 
 
@@ -108,9 +102,10 @@ SEVEN = FAKE.replace("8", "7")
         (f"%q = {FAKE}\n%y = Abs(%q)", "%y", "ABS", "x"),
         (f"%t = Abs(%x)\n%y = {FAKE}", "%y", "ABS", "y"),
         (f"%y = {FAKE}", "%y", "FAKE_QUANT", "x"),
-        (f"%t = Abs(%x)\n%y = {FAKE}", "%t, %y", "ABS FAKE_QUANT", "t"),
+        (f"%t = Abs(%x)\n%y = {FAKE}", "%t, %y", "ABS MINIMUM", "t y highest"),
         (f"%q = {SEVEN}\n%y = Abs(%q)", "%y", "MINIMUM ABS", "x q highest"),
-        (f"%q = {FAKE}\n%r = {SEVEN}\n%y = Add(%q, %r)", "%y", "MINIMUM ADD", "x r highest"),
+        (f"%q = {FAKE}\n%r = {SEVEN}\n%y = Add(%q, %r)", "%y", "MINIMUM MINIMUM ADD", "x q r highest"),
+        (f"%q = {FAKE}\n%y = Add(%q, %x)", "%y", "MINIMUM ADD", "x q highest"),
         (f"%q = {FAKE}\n%r = {FAKE}\n%y = Add(%q, %r)", "%y", "ADD", "x"),
         (f"%t = Tanh(%x)\n%q = {FAKE}\n%y = Abs(%q)", "%y", "TANH MINIMUM ABS", "q highest"),
         (f"%t = Reshape(%x, [4])\n%q = {FAKE}\n%y = Abs(%q)", "%y", "RESHAPE ABS", "t x"),

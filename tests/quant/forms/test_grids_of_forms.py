@@ -160,9 +160,13 @@ def test_ranges_that_follow() -> None:
     model = circlekit.parse(NET)
     bound = next(v for v in model.main.values() if v.is_const and v.shape == (1, 1)).name
     form = TensorForm(i8, (0.5,), (0,))
-    found = given_ranges(model.main, {bound: form, "m": form, "x": form})
+    found = given_ranges(model.main, {bound: form, "m": form, "x": form}, {"x": (-1.0, 1.0)})
     assert found == {bound: (-64.0, 63.5), "m": (-64.0, 1.5), "x": (-64.0, 63.5)}
-    assert given_ranges(model.main, {"m": form}) == {"m": (-64.0, 63.5)}
+    assert given_ranges(model.main, {"m": form}, {}) == {"m": (-64.0, 63.5)}
+    wide = TensorForm(i16, (0.5,), (0,))
+    observed = {"m": (-1.0, 9.0), "x": (-1e9, 1.0), "r": (0.0, 1.0)}
+    found = given_ranges(model.main, {bound: wide, "m": wide, "x": wide}, observed)
+    assert found == {bound: (-16384.0, 16383.5), "m": (-1.0, 1.5), "x": (-16384.0, 1.0)}
     ranges = {"x": (-2.0, 3.0), "m": (-1.0, 1.5)}
     add_ranges(model.main, ranges)
     moved = {"n": (-3.0, 0.0), "s": (-3.0, 0.0), "y": (-3.0, 0.0), "z": (-1.0, 1.5)}

@@ -9,24 +9,24 @@ are returned as forms, so that quantization can store each tensor in the form of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
-from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantized_values import followed_operand, is_quantized
-from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE, along_axis
+from circlekit.quant.fake.operator_grids import Grid, grid_of, grids_of_user, stored_grid
+from circlekit.quant.parameters import along_axis
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import is_computed_float, present_operand
 
@@ -34,33 +34,17 @@ Grids = dict[str, TensorForm]
 """The forms of the tensors that have a grid, by name of the tensor."""
 
 
-class Grid(NamedTuple):
-    """Equally spaced numbers.
-
-    ``form``: dtype, scale and zero point.  The lowest integer of the dtype stands for the smallest number of
-    the grid.  ``last``: the integer that stands for the largest number; larger integers of the dtype, if
-    there are any, are not in the grid.
-    """
-
-    form: TensorForm
-    last: int
-
-    @property
-    def highest(self) -> float:
-        """The largest number of the grid: the real number for which ``last`` stands."""
-        return self.form.scale[0] * (self.last - self.form.zero_point[0])
-
-
 def take_grids(model: Model) -> list[Grids]:
     """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    The rounded tensor gets the form of the grid.  In three cases a MINIMUM with the largest number of the
+    The rounded tensor gets the form of the grid.  In four cases a MINIMUM with the largest number of the
     grid replaces the rounding operator.  The result of the MINIMUM is a tensor of its own, which gets the
     form of the grid:
 
     - The dtype of the form has integers above the grid.  The MINIMUM clips them.
     - The tensor already has another form, or its producer cannot produce the form of the grid.
     - Passes might remove the producer of the tensor, and with it the rounding.
+    - The tensor is also used without this rounding, so it may get another form (``without_clipping``).
 
     A rounding operator stays if no int8 or int16 form has its grid, or if it rounds a computed tensor to
     several scales.  ``_take_one``, ``_rounded_constant`` and ``_bypass`` name rare cases in which it stays.
@@ -71,22 +55,37 @@ def take_grids(model: Model) -> list[Grids]:
 def _take_from_graph(graph: Graph) -> Grids:
     """Remove the rounding operators of ``graph``; return its grids."""
     grids: Grids = {}
+    mixed = {value for value in graph.values() if _is_mixed(graph, value)}
     for op in list(graph):
         if isinstance(op, FakeQuant):
-            _take_one(graph, op, op, grid_of(op), grids)
+            _take_one(graph, op, op, grid_of(op), grids, mixed)
         elif isinstance(op, Dequantize):
             source = op.input.producer
             first = source if isinstance(source, Quantize) and source.input.dtype is f32 else op
-            _take_one(graph, first, op, stored_grid(op), grids)
+            _take_one(graph, first, op, stored_grid(op), grids, mixed)
     return grids
 
 
-def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids) -> None:
+def _is_mixed(graph: Graph, value: Value) -> bool:
+    """Return whether ``value`` is rounded to a grid, and also used without rounding or in another grid."""
+    grids = [grid for user in value.users for grid in grids_of_user(user) or [None]]
+    forms = [grid.form for grid in grids if grid is not None]
+    if not forms:
+        return False
+    is_same = all(form.same_as(forms[0]) for form in forms)
+    return len(forms) < len(grids) or not is_same or graph.is_output(value)
+
+
+def _take_one(
+    graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids, mixed: Collection[Value]
+) -> None:
     """Remove the operators ``first`` and ``last``, which round a tensor, and add the grid to ``grids``.
 
     ``first`` and ``last`` are QUANTIZE and DEQUANTIZE, or twice the same operator: a FAKE_QUANT, or a
     DEQUANTIZE of integers that no QUANTIZE of floats made.  ``grid``: None if no int8 or int16 form has the
-    grid.  The docstring of ``take_grids`` lists the cases in which a MINIMUM is inserted.
+    grid.  ``mixed``: the tensors that are also used without this rounding.  Their ``TensorForm.rounds`` is
+    False, so operators that stay float read numbers without rounding.  The docstring of ``take_grids`` lists
+    the cases in which a MINIMUM is inserted.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -103,6 +102,9 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
         grids[rounded.name] = grid.form  # its operand is an integer tensor, so the DEQUANTIZE stays
         return
     elif _has_other_form(source, grid.form, grids) or not _can_have(source, grid.form, grids):
+        _insert_minimum(graph, source, last, grid, grids)
+    elif source in mixed:
+        _give_form(source, replace(grid.form, rounds=False), grids)
         _insert_minimum(graph, source, last, grid, grids)
     elif grid.last < grid.form.dtype.limits[1] or _may_vanish(source, grid.form, grids):
         _give_form(source, grid.form, grids)
@@ -166,15 +168,6 @@ def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
     return True
 
 
-def _rounding_grids(value: Value) -> Iterator[Grid | None]:
-    """Yield the grid of each operator that rounds ``value``."""
-    for op in value.users:
-        if isinstance(op, FakeQuant):
-            yield grid_of(op)
-        elif isinstance(op, Quantize):
-            yield from (stored_grid(user) for user in op.output.users if isinstance(user, Dequantize))
-
-
 def _has_other_form(value: Value, form: TensorForm, grids: Grids) -> bool:
     """Return whether ``value`` already has a form that differs from ``form``."""
     return value.name in grids and not grids[value.name].same_as(form)
@@ -197,12 +190,9 @@ def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
 
     If the producer passes on the form of an operand (``followed_operand``), this operand gets ``form``, too,
     where that is possible.
-    If several operators round ``value`` to different grids, not all users read numbers rounded to ``form``.
-    Then ``rounds`` of the entered form is False, so operators that stay float read numbers without rounding.
     """
     while True:
-        is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
-        grids[value.name] = form if is_only else replace(form, rounds=False)
+        grids[value.name] = form
         followed = None if value.producer is None else followed_operand(value.producer)
         if followed is None or followed.name in grids or followed.use_count != 1:
             return
@@ -272,60 +262,3 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
     except CirclekitError:
         return None
     return Value.constant(graph.unique_name(f"{source.name}/rounded"), results[0])
-
-
-def stored_grid(op: Dequantize) -> Grid | None:
-    """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
-
-    Return None if the integers have no scale or more than 16 bits.  Also return None if the scales or zero
-    points are invalid or do not fit the shape.
-    """
-    value = op.input
-    quantization = value.quantization
-    if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
-        return None
-    if not _is_valid(quantization, value):
-        return None
-    dtype = i8 if value.dtype.bits <= 8 else i16
-    smallest, largest = value.dtype.limits
-    shift = dtype.limits[0] - smallest  # the smallest integers of both dtypes stand for the same number
-    reason = f"the form of %{value.name} in the model"
-    scales = tuple(quantization.scale.tolist())
-    zero_point = quantization.zero_point if quantization.zero_point.size else np.int64(0)
-    zero_points = tuple(np.broadcast_to(zero_point + shift, quantization.scale.shape).tolist())
-    axis = quantization.quantized_dimension
-    form = TensorForm(dtype, scales, zero_points, axis, reason=reason, rounds=True)
-    return Grid(form, largest + shift)
-
-
-def _is_valid(quantization: Quantization, value: Value) -> bool:
-    """Return whether the ``quantization`` of ``value`` has scales and zero points that a form may have."""
-    scale, zero_point, axis = quantization.scale, quantization.zero_point, quantization.quantized_dimension
-    low, high = value.dtype.limits
-    if not ((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE)).all():  # False for NaN
-        return False
-    if zero_point.size not in (0, 1, scale.size) or ((zero_point < low) | (zero_point > high)).any():
-        return False
-    shape = value.shape or ()
-    return scale.size == 1 or (axis in range(len(shape)) and shape[axis] == scale.size)
-
-
-def grid_of(op: FakeQuant) -> Grid | None:
-    """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
-
-    Return None if the range or the number of bits is invalid, or if a step is too small or large for a scale.
-    Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
-    """
-    low, high = np.float32(op.min), np.float32(op.max)
-    if not (np.isfinite(low) and np.isfinite(high) and low < high and 2 <= op.num_bits <= 16):
-        return None
-    first, last = int(op.narrow_range), 2**op.num_bits - 1
-    with np.errstate(all="ignore"):
-        step, zero = op.grid()
-    if not SMALLEST_SCALE <= step <= LARGEST_SCALE:
-        return None
-    dtype: DType = i8 if op.num_bits <= 8 else i16
-    shift = dtype.limits[0] - first  # the smallest number of the grid becomes the smallest integer
-    reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"
-    form = TensorForm(dtype, (float(step),), (int(zero) + shift,), reason=reason, rounds=True)
-    return Grid(form, last + shift)

@@ -7,6 +7,8 @@ operand is the form in which the operator reads it.
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlekit.errors import ModelError
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -34,6 +36,14 @@ LEAST_MULTIPLIER = 2.0**-30
 Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit leaves a margin.
 """
 
+LARGEST_RESULT = 2**29
+"""The largest allowed magnitude of a bias in steps of the result.
+
+Kernels scale the sum of products and bias to steps of the result in 32 bits, before they clip.  They multiply
+by a number from 1/2 to 1 after a shift, so the shifted sum is up to twice as large; the limit leaves the same
+room for the products.
+"""
+
 LARGEST_BIAS_STEP = 0.25
 """The largest wanted ratio of a bias's scale to the scale of the result.
 
@@ -49,8 +59,8 @@ class ConstantForms(KernelForms):
         """Choose the forms of the constant weights and of the bias of ``op``.
 
         The activations of ``op`` are integers.
-        Raise ModelError for a bias that is computed, packed, sparse or compressed, and for weights that
-        cannot be quantized.
+        Raise ModelError for a bias that is computed, packed, sparse, compressed or too large for the kernel,
+        and for weights that cannot be quantized.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         assert scheme.bias is not None  # schemes with integer activations have a dtype for biases
@@ -66,10 +76,15 @@ class ConstantForms(KernelForms):
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
                 # with weights of this scale, the bias would have the scale of the result
-                step = self.tensors[op.results[0]].scale[0] / data.scale[0]
+                result_step = self.tensors[op.results[0]].scale[0]
+                step = result_step / data.scale[0]
                 form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
                 self.operand_forms[op][index] = fitted
+                largest, limit = np.abs(bias.array()).max(initial=0), LARGEST_RESULT * result_step
+                if largest > limit:
+                    expected = f"a bias of at most {limit:.4g}, 2^29 steps of the result"
+                    raise ModelError(f"its kernel overflows: expected {expected}, got {largest:.4g}")
             (at,) = indices_of(op, [str(rule.bias)])
             self.operand_forms[op][at] = bias_form(bias, data, self.read_form(op, index), scheme.bias)
 

@@ -123,6 +123,25 @@ def covered_range(form: TensorForm) -> tuple[float, float]:
     return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
 
 
+def without_clipping(
+    given: Mapping[str, TensorForm], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, TensorForm]:
+    """Return the forms ``given`` without those that would clip numbers which some users read.
+
+    These are forms of tensors that not all users read in this form (``TensorForm.rounds`` is False), and
+    whose observed range is more than one step wider than the form.  ``ranges``: (min, max) by name of the
+    tensor.
+    """
+    kept = {}
+    for name, form in given.items():
+        low, high = covered_range(form)
+        least, most = ranges.get(name, (low, high))
+        step = max(form.scale)
+        if form.rounds or (least >= low - step and most <= high + step):
+            kept[name] = form
+    return kept
+
+
 def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
     """Return the forms ``given`` and the forms that follow from them, by name of the tensor.
 
@@ -169,16 +188,26 @@ def _is_in_grid(op: Unary, form: TensorForm) -> bool:
         return bool(np.all((np.abs(steps - nearest) < 1e-3) & (low <= nearest) & (nearest <= high)))
 
 
-def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tuple[float, float]]:
+def given_ranges(
+    graph: Graph, given: Mapping[str, TensorForm], observed: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
     """Return (min, max) by name of the tensor: the range that each form in ``given`` covers.
 
+    A form of more than 8 bits may cover a much wider range than the numbers need.  If 8 bits had to cover
+    that range, the steps would be too coarse.  So the range of such a form ends where the observed range
+    ends.  ``observed``: (min, max) by name of the tensor.
     The range of the result of a MINIMUM that limits a tensor to its grid ends at the MINIMUM's constant.
     """
     ranges = {name: covered_range(form) for name, form in given.items()}
+    for name in ranges.keys() & observed.keys():
+        if given[name].dtype.bits > 8:
+            ends = *ranges[name], *observed[name]
+            ranges[name] = max(ends[0], min(ends[1], ends[2])), min(ends[1], max(ends[0], ends[3]))
     for op in graph if given else ():
         bound = op.inputs[1] if isinstance(op, Minimum) else None
         if bound is not None and bound.is_const and bound.name in given and op.output.name in given:
-            ranges[op.output.name] = ranges[op.output.name][0], float(bound.array().max())
+            low, high = ranges[op.output.name]
+            ranges[op.output.name] = low, min(high, float(bound.array().max()))
     return ranges
 
 

@@ -19,8 +19,6 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import boolean, f32, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Value
-from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.forms.given_forms import (
     covered_range,
@@ -34,9 +32,9 @@ from circlekit.quant.forms.kernel_trial import kernel_errors
 from circlekit.quant.forms.tensor_forms import INFINITE_FACTOR, covering
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorForm
-from circlekit.quant.planned_op import target_refusal
+from circlekit.quant.planned_op import conversion_refusal, target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
-from circlekit.quant.weights import indices_of, is_float, is_weight, present_operand
+from circlekit.quant.weights import biases_of, indices_of, is_float, is_weight, present_operand
 
 WIDE = "int16x8"
 """The name of the scheme for operators whose 8-bit kernels are too coarse."""
@@ -134,16 +132,20 @@ class KernelForms(InnerForms):
         assert scheme.activations is not None
         narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
+        for indices, dtype in (
+            (indices_of(op, rule.weights), SCHEMES[WIDE].weights),
+            (biases_of(op), SCHEMES[WIDE].bias),
+        ):
+            for index in indices:
+                if dtype is not None and is_weight(op.inputs[index]):
+                    operands[index] = TensorForm(dtype, (1.0,), (0,))
         results = {i: wide for i, v in enumerate(op.results) if v.dtype is f32}
-        convert = Quantize(Value("", f32, ()), results=[Value("", f32, ())])
-        return all(
-            target_refusal(*case, self.target) is None
-            for case in (
-                (op, operands, results, rule.attributes),
-                (convert, {0: narrow}, {0: wide}, {}),
-                (convert, {0: wide}, {0: narrow}, {}),
-            )
+        refusals = (
+            target_refusal(op, operands, results, rule.attributes, self.target),
+            conversion_refusal(narrow, wide, self.target),
+            conversion_refusal(wide, narrow, self.target),
         )
+        return not any(refusals)
 
     def least_scale(self, op: Op, rule: QuantizationRule) -> float:
         """Return the smallest scale of the results with which the kernel of ``op`` works; 0: any scale."""

@@ -29,6 +29,7 @@ from circlekit.quant.forms.given_forms import (
     given_form,
     given_ranges,
     with_followed,
+    without_clipping,
 )
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import TensorForm
@@ -58,9 +59,10 @@ class TensorForms:
 
     ``target``: the runtime that has to run the model.
     ``given``: the given forms by name of the tensor.  The caller of ``quant.choose.choose`` passes them,
-    because training used them; forms that follow from them (see ``with_followed``) are added.
-    ``ranges``: (min, max) by name of the tensor: the range that its given form covers, else the observed one,
-    else one that follows from other ranges (``add_ranges``, only if there are given forms).
+    because training used them.  Those that would clip are left out (``without_clipping``); forms that follow
+    from the others (``with_followed``) are added.
+    ``ranges``: (min, max) by name of the tensor: the range of its given form (``given_ranges``), else the
+    observed one, else one that follows from other ranges (``add_ranges``, only if there are given forms).
     ``rounded``: those given forms that the caller passes with ``TensorForm.rounds``, by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
@@ -79,9 +81,10 @@ class TensorForms:
         target: Target,
         given: Mapping[str, TensorForm],
     ) -> None:
+        given = without_clipping(given, ranges)
         self.graph, self.target, self.given = graph, target, with_followed(graph, given)
         self.rounded = {name: form for name, form in given.items() if form.rounds}
-        self.ranges = {**ranges, **given_ranges(graph, self.given)}
+        self.ranges = {**ranges, **given_ranges(graph, self.given, ranges)}
         if given:
             add_ranges(graph, self.ranges)
         self.schemes = {op: schemes.get(op) for op in graph if _is_planned(op, schemes.get(op))}
