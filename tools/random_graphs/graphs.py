@@ -249,4 +249,15 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
         inputs = {f"in{i}": v for i, v in enumerate(model.main.inputs)}
         outputs = {f"out{i}": v for i, v in enumerate(model.main.outputs)}
         model.signatures.append(Signature("serving_default", model.main, inputs, outputs))
+    if m.chance(0.1):
+        forget_shapes(m, model.main)
     return model, arrays
+
+
+def forget_shapes(m: ModelBuilder, graph: Graph) -> None:
+    """Let some results state less than what follows from their operands: unknown dimensions, or no rank."""
+    for op in graph:
+        for value in op.results if m.chance(0.4) and not isinstance(op, OpaqueOp) else ():
+            value.shape = tuple(None if m.chance(0.5) else dim for dim in value.shape or ())
+            if m.chance(0.1) or value.shape == ():
+                value.shape = None

@@ -119,10 +119,12 @@ def _transpose(op: Transpose) -> Movement | None:
 
 @_movement.register
 def _slice(op: Slice) -> Movement | None:
-    begin = static_int_vector(op.begin)
-    if begin is None or static_int_vector(op.size) is None or min(begin, default=0) < 0:
+    begin, size = static_int_vector(op.begin), static_int_vector(op.size)
+    if begin is None or size is None or min(begin, default=0) < 0:
         return None
-    ranges = [range(first, first + n) for first, n in zip(begin, dims_of(op.output), strict=True)]
+    # only a size of -1 is read from the result: the result may state an unknown dimension for a known size
+    counts = [n if n >= 0 else dim for n, dim in zip(size, dims_of(op.output), strict=True)]
+    ranges = [range(first, first + n) for first, n in zip(begin, counts, strict=True)]
     if any(taken.stop > dim for taken, dim in zip(ranges, dims_of(op.input), strict=True)):
         return None
     return Movement((op.input,), (IndexMap.sliced(dims_of(op.input), ranges),))

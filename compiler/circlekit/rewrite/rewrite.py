@@ -73,7 +73,7 @@ class Rewrite(GraphPass):
 
     ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array (the data of
     a new constant), a Value, or None (absent).  For an attribute: its value.
-    A ModelError in a condition, such as that of ``Value.known_shape``, is a refusal.
+    A ModelError in a condition or in ``constants``, such as that of ``Value.known_shape``, is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
@@ -297,7 +297,10 @@ class Rewrite(GraphPass):
             return self._apply_alias(graph, old, self.new.alias, match)
         underflows: list[str] = []  # numpy adds a word for each underflow
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
-            computed = self._call("constants", match)
+            try:
+                computed = self._call("constants", match)
+            except ModelError as error:  # an unknown shape, as in a condition
+                return f"%{old.name}: {error.message}"
         if not isinstance(computed, Mapping):
             name = self.name or type(self).__name__
             raise RewriteError(f"`constants` of {name}: expected a dict, got {type(computed).__name__}")

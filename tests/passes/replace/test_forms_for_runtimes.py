@@ -220,6 +220,26 @@ def test_a_constant_becomes_sparse(settings: dict[str, object]) -> None:
     assert not circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w"}).changes
 
 
+def test_a_constant_of_zeros_stays_dense() -> None:
+    """Its sparse form has no data, and LiteRT and our reader take a tensor without data for computed."""
+    model = parse_model(SPARSE)
+    settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2]}
+    with pytest.raises(RewriteError, match="%w: expected an element that is not 0, got only zeros"):
+        circlekit.optimize(model, ["sparsify_tensor"], settings=settings)
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.is_plain
+
+
+def test_the_first_constant_of_a_name_becomes_sparse() -> None:
+    text = SPARSE + "graph other(%x: f32[4]) -> %y { %w = const f32[4] [0, 0, 1, 0] %y = Add(%x, %w) }"
+    model = parse_model(text.replace("zeros", "ones"))
+    settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2]}
+    circlekit.optimize(model, ["sparsify_tensor"], settings=settings)
+    values = [graph.ops[0].inputs[1] for graph in model.graphs]
+    assert [value is not None and value.is_plain for value in values] == [False, True]
+
+
 def test_an_axis_has_one_size_of_blocks() -> None:
     settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2], "sparsify_block_map": [1, 1]}
     with pytest.raises(RewriteError, match=r"expected different axes in the block map, got \[1, 1\]"):

@@ -207,11 +207,12 @@ class Applier:
         perm = self.finder.perm(copy.base.side, copy.side)
         if result.producer is not None:
             result.producer.take_result(result.result_index, Value.of_type(result))
-        is_view = tensor.orders[copy.side] == tensor.orders[copy.base.side]
-        if not is_view or result.shape is None or source.shape is None:
+        if tensor.orders[copy.side] != tensor.orders[copy.base.side]:
             return Transpose(source, self.constants.vector("perm", perm), results=[result])
-        pairs = zip(result.shape, permuted_shape(source.shape, perm), strict=True)  # one dim may be unknown
-        shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]
+        # ``result`` may state less than what follows from the root, even an unknown rank, or more
+        expected = permuted_shape(tensor.root.known_shape, self.finder.perm(tensor.side, copy.side))
+        pairs = zip(expected if result.shape is None else result.shape, expected, strict=True)
+        shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]  # at most one -1
         return Reshape(source, self.constants.vector("shape", shape), results=[result], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:

@@ -74,8 +74,8 @@ class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
     Graphs that nothing calls any more are removed.  The IF stays if its branch would be copied to several
-    places, and the copies would have more than 1000 operators in all.  It also stays if the branch has a
-    variable, or if a shape, the quantization or an output name does not fit.
+    places, and the copies would have more than 1000 operators in all.  It also stays if the branch has or
+    reads a variable, or if a shape, the quantization or an output name does not fit.
     """
 
     name = "remove_constant_if"
@@ -124,7 +124,8 @@ def _obstacle(graph: Graph, op: If) -> str | None:
     """Return why the values of the branch cannot replace the results of ``op``; None if they can.
 
     The copies keep the shapes that the branch declares.  So an input of the branch must not declare more than
-    the operand that takes its place.
+    the operand that takes its place.  An IF passes the stored integers on as they are, so operand and input
+    must have the same scales.
     """
     branch = branch_of(op)
     for value in branch.values():
@@ -132,8 +133,12 @@ def _obstacle(graph: Graph, op: If) -> str | None:
             return f"%{value.name}: is a variable of {branch.name}"
     operands = dict(zip(branch.inputs, _operands(op), strict=True))
     for value, operand in operands.items():
+        if operand.is_variable:
+            return f"%{operand.name}: is a variable, of which the branch gets a copy that does not change"
         if _states_more(value.shape, operand.shape):
             return f"%{operand.name}: is {operand.type}, %{value.name} of {branch.name} is {value.type}"
+        if same_quantization(operand, value) is not None:
+            return f"%{operand.name}: has other quantization parameters than %{value.name} of {branch.name}"
     for result, output in zip(op.results, branch.outputs, strict=True):
         source = operands.get(output, output)
         if result.dtype is not source.dtype or result.shape != source.shape:

@@ -53,6 +53,9 @@ class SparsifyTensor(Pass):
     - No operator reads a constant of this name.
     - The dtype is not f32, i32 or i8, or the data are packed or compressed.
     - The block size is not set, or the options do not fit the shape.
+    - No element would be stored, because all are 0.
+
+    If constants of several graphs have this name, the first one is stored sparse.
     """
 
     name = "sparsify_tensor"
@@ -83,7 +86,10 @@ class SparsifyTensor(Pass):
         name = self.setting(context, "sparsify_tensor")
         if name is None:
             return 0
-        constants = {v.name: v for graph in model.graphs for v in graph_constants(graph)}
+        constants: dict[str, Value] = {}
+        for graph in model.graphs:
+            for constant in graph_constants(graph):
+                constants.setdefault(constant.name, constant)
         if name not in constants:
             similar = did_you_mean(name, constants, 3)
             raise RewriteError(f"sparsify_tensor: no operator reads a constant %{name}{similar}")
@@ -128,6 +134,9 @@ def _sparsify(
         raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {axes}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)
     stored, metadata = _levels(blocks, [formats[axis] if axis < rank else DENSE for axis in order])
+    if not stored.size:  # in a file, a tensor without data is not a constant
+        expected = "expected an element that is not 0, got only zeros"
+        raise RewriteError(f"sparsify_tensor: %{value.name}: {expected}")
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
     value.extra["sparsity"] = {
         "traversal_order": np.array(order, np.int32),
