@@ -104,7 +104,7 @@ def test_operands_that_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentenc
         (
             SparseToDense,
             [np.zeros((1, 2), np.int32), integers(3), floats(1), floats()],
-            r"expected indices of 1 coordinate, got shape \[1,2\]",
+            "expected indices of 1 coordinate, one per axis of the result, got 2",
         ),
         (
             ScatterNd,

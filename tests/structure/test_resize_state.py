@@ -70,7 +70,7 @@ def test_a_state_that_is_an_input_has_to_be_resized_with_the_batch() -> None:
           %y = Rnn(%x, [[1.0,2.0],[3.0,4.0]], [[1.0,2.0],[3.0,4.0]], [0.0,0.0], %h)
         }""")
     assert circlekit.resize(model, {"x": [3, 2], "h": [3, 2]}).main.outputs[0].shape == (3, 2)
-    with pytest.raises(ShapeError, match="hidden_state: expected 6 elements, 2 for each of 3 in the batch"):
+    with pytest.raises(ShapeError, match="%h: expected a state for the new batch, got the old shape"):
         circlekit.resize(model, {"x": [3, 2]})
 
 

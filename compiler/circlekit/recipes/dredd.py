@@ -25,6 +25,7 @@ from circlekit.equivalence import litert
 from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.model_comparison import interface_differences, interface_of, weak_outputs
 from circlekit.equivalence.reference_runs import Run, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
@@ -317,7 +318,9 @@ def _input_arrays(run: Run) -> list[Array]:
 
 
 def _litert_refuses(model: Model) -> bool:
-    """Return whether LiteRT has all operators of ``model`` but fails to run it."""
+    """Return whether LiteRT has all operators of ``model`` but fails to run it, or may end the process."""
+    if undefined(model) is not None:
+        return True
     try:
         litert.run_model(model, make_inputs(model.main, InputSet("normal")))
     except CirclekitError as error:

@@ -219,7 +219,7 @@ def test_invalid_file_prints_no_partial_output(net: Path, capsys: Output) -> Non
 
 def test_empty_file_name_is_refused(net: Path, capsys: Output) -> None:
     assert circle2circle.main(["", str(net.parent / "out.circle")]) == 1
-    assert capsys.readouterr().err == "Failed to open file: : a file without a name cannot be read\n"
+    assert capsys.readouterr().err == "Failed to open file: a file without a name cannot be read\n"
     assert circle2circle.main([str(net), ""]) == 255
     assert capsys.readouterr().err == "ERROR: Failed to export '': a file without a name cannot be written\n"
 

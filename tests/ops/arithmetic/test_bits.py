@@ -100,7 +100,7 @@ def test_matrix_set_diag(dtype: str, shape: tuple[int, ...]) -> None:
 def test_matrix_set_diag_checks_the_diagonal_before_a_run(
     shape: Shape, diagonal: Shape, expected: str
 ) -> None:
-    with pytest.raises(ShapeError, match=f"expected a diagonal of shape {expected}"):
+    with pytest.raises(ShapeError, match=f"diagonal: expected shape {expected}"):
         MatrixSetDiag(Value("x", f32, shape), Value("d", f32, diagonal))
     assert MatrixSetDiag(Value("x", f32, (None, 3)), Value("d", f32, (3,))).output.shape == (None, 3)
 

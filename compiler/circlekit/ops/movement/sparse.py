@@ -157,6 +157,9 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
     def infer(self) -> tuple[TensorType, ...]:
         require_rank(self.lookup, "lookup", 1)
         count, shape = vector_length(self.lookup), self.value.shape
+        if shape == ():
+            raise ShapeError("expected value of rank 1 or more, got a scalar")
+        require_dims(self, {"key": "rows"}, {"rows": shape[0]} if shape else None)
         output = None if shape is None else (count, *shape[1:])
         return TensorType(self.value.dtype, output), TensorType(u8, (count,))
 

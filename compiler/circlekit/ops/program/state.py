@@ -106,7 +106,8 @@ class Stateful(Op, pure=False, stateful=True):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, Shape]:
         """Return the shapes of the variable tensors for a new batch, which is axis 0 of each of them.
 
-        Raise ShapeError if the new batch is unknown, or not a whole multiple of what axis 0 stands for.
+        Raise ShapeError if the new batch is unknown, or not a whole multiple of what axis 0 stands for, or if
+        a state that is not a variable, such as an input of the graph, keeps its shape.
         """
         shapes: dict[str, Shape] = {}
         before, after = old["input"], next(v.shape for _, v in self.operand_items())
@@ -115,7 +116,11 @@ class Stateful(Op, pure=False, stateful=True):
         rows, batch = self.batch(before), self.batch(after)
         for name in self.states:
             value: Value | None = getattr(self, name)
-            if value is None or not value.is_variable or not (shape := old[name]) or shape[0] is None:
+            if value is None or not (shape := old[name]) or shape[0] is None:
+                continue
+            if not value.is_variable:
+                if value.shape == shape:
+                    raise ShapeError(f"%{value.name}: expected a state for the new batch, got the old shape")
                 continue
             if batch is None:
                 raise ShapeError(f"expected a known batch for the variable %{value.name}, got an unknown one")

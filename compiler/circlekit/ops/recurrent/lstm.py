@@ -24,7 +24,7 @@ from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import InnerTensor, Product, QuantizationRule
-from circlekit.ir.value import Array, Shape, TensorType
+from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.operand_dtypes import REAL
@@ -87,12 +87,6 @@ class LstmLayer(RecurrentLayer):
         ranks = (2,) if direction else (1, 2)  # a vector is a diagonal matrix
         shape = require_rank(weights, "recurrent_to_output_weights", *ranks)
         return None if shape is None else shape[-1]
-
-    def state_width(self, state: str, direction: str) -> Dim:
-        if not state.endswith("cell_state"):
-            return self.output_width(direction)
-        shape: Shape | None = getattr(self, f"{direction}input_to_output_weights").shape
-        return None if shape is None else shape[0]
 
     def weight_dims(self, direction: str) -> Mapping[str, str]:
         is_diagonal = getattr(self, f"{direction}recurrent_to_output_weights").rank == 1

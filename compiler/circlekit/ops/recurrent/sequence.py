@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_dims, require_rank
-from circlekit.ops.dimensions import Dim, dims_differ, product
+from circlekit.ops.dimensions import Dim
 from circlekit.ops.numerics.quantized_layers import (
     as_matrix,
     quantize_rows,
@@ -160,10 +160,6 @@ class RecurrentLayer(Stateful):
     def batch(self, shape: Shape) -> int | None:
         return shape[1 if len(shape) == 3 and self.time_major else 0]
 
-    def state_width(self, state: str, direction: str) -> Dim:
-        """Return how many elements ``state``, one of ``states``, has for each sequence of the batch."""
-        return self.output_width(direction)
-
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         return self.result_types()
 
@@ -176,25 +172,11 @@ class RecurrentLayer(Stateful):
             known = {"inputs": shape[-1]} if shape is not None and has_input else {}
             dims = self.weight_dims(direction)
             require_dims(self, {direction + name: names for name, names in dims.items()}, known)
-            if shape is not None:
-                self._check_states(direction, self.batch(shape))
         widths = [*map(self.output_width, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]
         dtype = self.input.dtype
         return tuple(TensorType(dtype, None if shape is None else (*shape[:-1], w)) for w in widths)
-
-    def _check_states(self, direction: str, batch: Dim) -> None:
-        """Raise ShapeError if a state of ``direction`` does not have a row for each sequence of the batch."""
-        for name in self.states:
-            state: Value | None = getattr(self, name) if name.startswith(direction) else None
-            if state is None or state.shape is None:
-                continue
-            width = self.state_width(name, direction)
-            expected = None if batch is None or width is None else batch * width
-            if dims_differ(product(state.shape), expected):
-                rows = f"{counted(expected, 'element')}, {width} for each of {batch} in the batch"
-                raise ShapeError(f"{name}: expected {rows}, got shape {format_shape(state.shape)}")
 
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
         return self.run_cells(self.cell, args)

@@ -134,7 +134,7 @@ def _sparsify(
         raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {axes}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)
     stored, metadata = _levels(blocks, [formats[axis] if axis < rank else DENSE for axis in order])
-    if not stored.size:  # in a file, a tensor without data is not a constant
+    if value.numel and not stored.size:  # in a file, a tensor without data is not a constant
         expected = "expected an element that is not 0, got only zeros"
         raise RewriteError(f"sparsify_tensor: %{value.name}: {expected}")
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
