@@ -59,6 +59,19 @@ def test_a_layer_stays_float_if_its_kernel_overflows_before_it_clips(
     assert "its kernel overflows" in report.floats[0].reason
 
 
+@pytest.mark.parametrize("kind", ["Logistic", "Tanh"])
+@pytest.mark.parametrize(("deviation", "is_quantized"), [(5e4, True), (4e5, False), (1e12, False)])
+def test_a_curve_of_int16_stays_float_if_its_operand_overflows(
+    kind: str, deviation: float, is_quantized: bool
+) -> None:
+    """LiteRT multiplies the operand by its scale times 12288 in 32 bits; a scale above 5.3 is too much."""
+    model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {kind}(%x) }}")
+    report = check(model, "int16x8", samples(deviation), 1e-3)
+    assert [op.reason for op in report.floats] == (
+        [] if is_quantized else [f"{kind.upper()} of int16 overflows for an operand of a scale above 5.33"]
+    )
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_numbers_that_are_too_small_for_a_scale_stay_float(scheme: str) -> None:
     report = check(

@@ -47,7 +47,12 @@ from circlekit.ops.numerics.fixed_point import (
     saturating_rounding_doubling_high_mul,
 )
 from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
-from circlekit.ops.numerics.lookup_tables import logistic_int16, require_output_scale, tanh_int16
+from circlekit.ops.numerics.lookup_tables import (
+    logistic_int16,
+    overflow_fault,
+    require_output_scale,
+    tanh_int16,
+)
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.quantized_values import dtype_limits, is_quantized_8_or_16_bits, scale_of, zero_point_of
 
@@ -250,6 +255,9 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
         require_output_scale(self, 2.0**-8)
         return super().quantized(x)
 
+    def integer_fault(self) -> str | None:
+        return overflow_fault(self)
+
     def real(self, x: Array) -> Array:
         return np.asarray(1 / (1 + np.exp(-x.astype(np.float64)).astype(np.float32)))
 
@@ -266,6 +274,9 @@ class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=
             require_output_scale(self, 2.0**-15)
             return tanh_int16(x, self.input)
         return super().quantized(x)
+
+    def integer_fault(self) -> str | None:
+        return overflow_fault(self)
 
     def real(self, x: Array) -> Array:
         return fdlibm_tanh(x)

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import i16
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.fixed_point import Ints, centered, logistic, round_half_away, tanh, wrap_int32
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels
-from circlekit.ops.quantized_values import dtype_limits, scale_of, zero_point_of
+from circlekit.ops.quantized_values import dtype_limits, is_quantized, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
 Interval = tuple[np.floating[Any], np.floating[Any]]  # the lowest and the highest number
@@ -100,6 +101,9 @@ def _sigmoid_table() -> Ints:
 
 _SIGMOID_TABLE = _sigmoid_table()
 
+LARGEST_SCALE = 2**31 / (2**15 * 12288)
+"""The largest scale, about 5.3, of an int16 operand whose elements surely do not overflow in LiteRT."""
+
 
 def checked_log2(scale: np.float32) -> int | None:
     """Return log2 of ``scale`` if it is an integer up to TFLite's tolerance of 1e-3, else None."""
@@ -113,7 +117,7 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
 
     That is 1 / (24 * 2^9): the units of an index into the sigmoid table with 9 fraction bits.  As in LiteRT,
     the result is exact for a scale of 2^(s - 12) with s in ``plain_shifts``, and rounded for other scales.
-    For scales of about 5 and more, it overflows for large ``x``.
+    For scales above LARGEST_SCALE, it overflows for large ``x``.
     """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
@@ -164,6 +168,14 @@ def tanh_int16(x: Array, input: Value) -> Array:
     # ``result`` is 2 * sigmoid(2|x|) in units of 2^-23
     shifted = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
     return np.asarray(shifted >> 8, np.int16)
+
+
+def overflow_fault(op: Op) -> str | None:
+    """Return a sentence if large elements of an int16 operand of LOGISTIC or TANH overflow; else None."""
+    value = op.inputs[0]
+    if value is None or value.dtype is not i16 or not is_quantized(value) or scale_of(value) <= LARGEST_SCALE:
+        return None
+    return f"{op.code} of int16 overflows for an operand of a scale above {LARGEST_SCALE:.3g}"
 
 
 def require_output_scale(op: Op, scale: float) -> None:
