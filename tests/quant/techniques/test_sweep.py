@@ -11,7 +11,7 @@ import pytest
 
 import circlekit as ck
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import f16, i8, u8
+from circlekit.ir.dtypes import DType, f16, i8, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant import rounding_choice
@@ -244,3 +244,24 @@ def test_no_technique_is_tried_if_the_squares_of_inputs_overflow() -> None:
     sweep.run()
     assert sweep.choices == []
     assert plan.main.constants == {}
+
+
+def test_layers_that_have_packed_weights_already_are_run_with_their_elements() -> None:
+    model = ck.parse("""
+    graph main(%x: f32[2,32]) -> %z {
+      %w = const f32[4,32] gaussian(0, 1)
+      %y = FullyConnected(%x, %w, none)
+      %v = const f32[3,4] gaussian(0, 1)
+      %z = FullyConnected(%y, %v, none)
+    }""")
+    random = np.random.default_rng(3)
+    data = [[random.normal(0, 1, (2, 32)).astype(np.float32)] for _ in range(4)]
+    ck.quantize(model, "weight_int4_block32")
+    assert [op.inputs[1].dtype for op in model.main if op.inputs[1] is not None] == [
+        DType.INT4,
+        DType.FLOAT32,
+    ]
+    expected = ck.run(model, data[0])[0]
+    ck.quantize(model, "int8", data)
+    assert [op.code for op in model.main] == ["FULLY_CONNECTED", "QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
+    np.testing.assert_allclose(ck.run(model, data[0])[0], expected, atol=0.02 * np.abs(expected).max())

@@ -20,6 +20,7 @@ import numpy as np
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.quant.apply import real_data, stored_data
@@ -171,7 +172,7 @@ class Sweep:
         """
         replaced = self.plan.main.constants.get(value.name)
         if form is None:
-            return value.array() if replaced is None else replaced
+            return constant_elements(value) if replaced is None else replaced
         return real_data(stored_data(value.array(), form) if replaced is None else replaced, form)
 
     # -- fitting --------------------------------------------------------------------------------

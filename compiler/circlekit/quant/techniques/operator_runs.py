@@ -15,6 +15,7 @@ from circlekit.ir.clone import copy_op
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.program.state import State
 
 Column = Array | Sequence[Array] | None
@@ -58,10 +59,7 @@ class OperatorRuns:
         such lists; then the number of samples is the length of ``samples``.
         """
         # a copy whose fixed operands are constants, because fast kernels need constant weights
-        copies = [
-            v and Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None, v.quantization)
-            for v, c in zip(op.inputs, columns, strict=True)
-        ]
+        copies = [v and _copied(v, c) for v, c in zip(op.inputs, columns, strict=True)]
         results = [Value.of_type(v, v.name) for v in op.results]
         copy = op if op.called_graphs() else copy_op(op, copies, results)
         kernel = prepare(copy)
@@ -80,7 +78,15 @@ def fixed_column(value: Value | None) -> Column:
     """Return the elements of a constant or the initial contents of a variable; None for an absent operand."""
     if value is None:
         return None
-    return State().read(value) if value.is_variable else value.array()
+    return State().read(value) if value.is_variable else constant_elements(value)
+
+
+def _copied(value: Value, column: Column) -> Value:
+    """Return a copy of the operand ``value`` that is a constant if ``column`` is fixed."""
+    if value.is_const and not value.is_plain:
+        return value  # its data are packed, ``column`` has the elements
+    data = column if isinstance(column, np.ndarray) else None
+    return Value(value.name, value.dtype, value.shape, data, value.quantization)
 
 
 def last_uses(graph: Graph) -> dict[Value, Op]:
