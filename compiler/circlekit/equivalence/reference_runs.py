@@ -49,10 +49,13 @@ The number 1 does not come first, because it hides a rewrite that lets a batch d
 """
 
 LATER_RUNS = {"later_run": 1, "much_later_run": 8}
-"""The labels of runs with the state that earlier runs left, and the largest numbers of the earlier runs.
+"""Runs with the state that earlier runs left: by label, the largest number of earlier runs.
 
 A model may keep what it computed in several earlier runs, as SVDF does.
 """
+
+LATER_RUN_FAILS = "in a later run, which fails"
+"""The end of the note on LATER_RUNS that fail."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -128,9 +131,6 @@ def reference_runs(
     }
     runs, more_notes = _with_further_runs(runs, further)
     return runs, [*notes, *more_notes]
-
-
-LATER_RUN_FAILS = "in a later run, which fails"
 
 
 def _with_further_runs(

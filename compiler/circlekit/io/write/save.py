@@ -111,7 +111,7 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     origin = saver.origin
     sources = _sources(model, origin)
     for source in sources:
-        source.check()  # constants are read from the input file: raise if it changed
+        source.check()  # constants are read from these files: raise if one of them changed
     file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
     file.sources, file.tail = sources, origin.archive
     return file
