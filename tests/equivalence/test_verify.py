@@ -231,7 +231,7 @@ def test_an_operator_that_only_clamps_infinities_may_be_removed(factor: str) -> 
     ],
 )
 def test_rounding_may_decide_at_a_threshold(last: str) -> None:
-    """O1 merges factor and divisor, which rounds in another way."""
+    """The pass merges factor and divisor, which rounds in another way."""
     for factor, divisor in ((1.525, 2.4), (0.4, 1.4), (1.161, 1.9)):
         text = f"graph main(%x: f32[8]) -> %y {{ %m = Mul(%x, [{factor}]) %n = Div(%m, [{divisor}]) {last} }}"
         report = circlekit.optimize(parse_model(text), ["fuse_mul_with_div"], verify=True)
