@@ -97,7 +97,8 @@ def reference_runs(
 
     Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES with which the
     model runs.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1
-    (SIZE_ONE), and with LARGER_SIZES.  A model that keeps state also has LATER_RUNS, on records too.
+    (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also has LATER_RUNS, on seeded
+    inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
