@@ -15,7 +15,6 @@ Exit code 0 if at least ``--least`` percent are found.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import compileall
 import os
@@ -33,7 +32,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import NamedTuple
 
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -136,7 +135,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield nodes that are not mutated, because most mutations there change nothing.
 
-    These are annotations, type aliases, imports for type checkers, f-strings, and negative numbers.
+    These are annotations, imports for type checkers, f-strings, and negative numbers.
     """
     for node in ast.walk(tree):
         unused: list[ast.AST | None] = []
@@ -150,19 +149,9 @@ def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
             unused.append(node)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
             unused.append(node)  # reshape(-1), axis=-1: another negative number means the same
-        elif isinstance(node, ast.Assign) and _is_type_alias(node):
-            unused.append(node.value)
         for item in unused:
             if item is not None:
                 yield from ast.walk(item)
-
-
-def _is_type_alias(node: ast.Assign) -> bool:
-    """Return whether a statement is like ``Name = A | B`` or ``Name = Callable[[A], B | None]``."""
-    union = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
-    generic = isinstance(node.value, ast.Subscript) and isinstance(node.value.value, ast.Name)
-    names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-    return (union or generic) and any(name.lstrip("_")[:1].isupper() and not name.isupper() for name in names)
 
 
 def test_folders(path: Path) -> list[Path]:
@@ -262,7 +251,7 @@ def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="mutation testing of the package by the tests of each part")
+    parser = tool_parser("mutate", __doc__)
     parser.add_argument("--count", type=int, default=200, help="how many mutations to try")
     parser.add_argument("--seed", type=int, default=1, help="of the choice")
     parser.add_argument(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the mean may also be over a batch of one image, as where PyTorch writes a batch norm of N * C channels.
+# Done: the mean may also be over a batch of one image: PyTorch writes an instance norm as such a batch norm.
 
 graph main(%x: f32[1,4,5,3]) -> %n {
   %m = Mean(%x, [0,1,2]) {keep_dims: true}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: with an infinite weight, no difference is relatively large; the other weights differ here.
+# Refused: the finite weights differ, which an infinite weight must not hide.
 
 graph main(%x: f32[2,2]) -> %z {
   %w1 = const f32[2,2] [1.0, inf, 1.0, 2.0]

@@ -105,7 +105,7 @@ class DoublesIfAsked(Pass):
 
 
 class DropsBounds(Rewrite):
-    """min(x, 1000) = max(x, -1000): both are x for seeded inputs, which lie between -1000 and 1000."""
+    """min(x, 200000) = max(x, -1000): both are x for seeded inputs, which are between these numbers."""
 
     before = """
         y = Minimum(x, 200000.0)

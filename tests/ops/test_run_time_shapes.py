@@ -121,7 +121,7 @@ def test_operands_that_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentenc
     ],
 )
 def test_rules_say_why_operands_do_not_fit(kind: type[Op], arrays: Sequence[Any], sentence: str) -> None:
-    """Both for a model with these shapes and constants, and for one in which only the run shows them."""
+    """They say the same before a run, with known shapes and constants, and in a run that shows these."""
     attributes: dict[str, Any] = {"output_type": i32} if kind is ArgMax else {}
     with pytest.raises(ShapeError, match=sentence):
         kind(*(Value.constant("", np.asarray(array)) for array in arrays), **attributes)

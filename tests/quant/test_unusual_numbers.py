@@ -53,7 +53,7 @@ def test_biases_that_overflow_raise_the_scale_of_their_weights(scheme: str) -> N
 def test_a_layer_stays_float_if_its_kernel_overflows_before_it_clips(
     scheme: str, bias: float, act: str
 ) -> None:
-    """The result with this bias has more than 2^31 steps; the kernel's wrapped to the wrong end."""
+    """With this bias, a result has more than 2^31 steps, which wrap around in the int32 of the kernel."""
     text = LAYER.replace("gaussian(0, 0.1)", f"[0.1, {bias}, 0.3, 1.0]")
     report = check(circlekit.parse(text.replace("%b)", f"%b) {{act: {act}}}")), scheme, samples(), 1e-6)
     assert "its kernel overflows" in report.floats[0].reason

@@ -9,7 +9,6 @@ the import of numpy.  Look at the ratios: seconds depend on the machine.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from circlekit.ir.resources.byte_sizes import parse_size
 from circlekit.ir.text.columns import format_markdown
 from tools.bench.large_model import make_model
 from tools.bench.processes import Run, command_path, machine, run_in_turns
+from tools.sweep import tool_parser
 
 MIB = 1 << 20
 SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
@@ -68,9 +68,7 @@ def measure_size(size: int, folder: Path, rounds: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench", description="benchmark of files and start-up"
-    )
+    parser = tool_parser("bench", __doc__)
     default = [MIB, 100 * MIB, 1024 * MIB, 3072 * MIB]
     parser.add_argument("--sizes", type=parse_size, nargs="+", default=default, help="of files, as 100M, 1G")
     parser.add_argument("--rounds", type=int, default=5, help="runs (start-up: twice as many) for a median")

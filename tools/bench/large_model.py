@@ -34,9 +34,7 @@ CHANGED_LAYER = 1
 """The index of the layer that O1 changes."""
 
 
-def make_model(
-    path: Path, size: int, external: bool | None = None, seed: int = 0, width: int = DEFAULT_WIDTH
-) -> int:
+def make_model(path: Path, size: int, external: bool = False, width: int = DEFAULT_WIDTH) -> int:
     """Write a model of about ``size`` bytes, at least 64 KiB, and return its size in bytes.
 
     ``width``: rows and columns of each layer; reduced if the model is small.  ``external``: store constant
@@ -48,7 +46,7 @@ def make_model(
         width //= 2
     model = skeleton(max(MIN_LAYERS, round(size / (4 * width * width))), width)
     file = encoded(model, fmt, limit=0) if external else encoded(model, fmt)
-    write_file(path, _pieces(file, seed, width))
+    write_file(path, _pieces(file, width))
     return file.size
 
 
@@ -72,11 +70,11 @@ def skeleton(layers: int, width: int) -> Model:
     return Model([graph], format="circle")
 
 
-def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray | memoryview]:
+def _pieces(file: Encoded, width: int) -> Iterator[bytes | bytearray | memoryview]:
     """Yield the bytes of the file, with random constants in place of those of ``skeleton``.
 
-    Each constant is seeded by ``seed`` and by its number in ``skeleton``.
-    The range of the constants keeps the magnitude of values the same from one ReLU layer to the next.
+    Each constant is seeded by its number in ``skeleton``.  The range of the constants keeps the magnitude of
+    values the same from one ReLU layer to the next.
     """
     scale = np.float32(math.sqrt(24 / width))
     yield file.skeleton
@@ -84,7 +82,7 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
     for payload in file.payloads:
         yield payload.gap(at)
         at = payload.end
-        random = np.random.default_rng((seed, int(payload.data.array.flat[0])))
+        random = np.random.default_rng(int(payload.data.array.flat[0]))
         left = len(payload.data) // 4
         while left:
             count = min(left, CHUNK_BYTES // 4)

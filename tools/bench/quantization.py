@@ -11,7 +11,6 @@ printed.  Models are kept in the folder CIRCLEKIT_BENCH (default ~/.cache/circle
 
 from __future__ import annotations
 
-import argparse
 import re
 import time
 from pathlib import Path
@@ -27,6 +26,7 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from tools.bench.quantization_samples import CACHE, Sample, make_models, samples_of
 from tools.bench.quantizers import QUANTIZERS
+from tools.sweep import tool_parser
 
 TIMEOUT_SECONDS = 900.0
 CELL_CHARACTERS = 28
@@ -74,7 +74,7 @@ def measured(name: str, by: str, scheme: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = tool_parser("bench.quantization", __doc__)
     parser.add_argument("scheme")
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="with the word models: more float models"

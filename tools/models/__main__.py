@@ -27,8 +27,8 @@ SUFFIXES = (".circle", ".tflite", ".ck", ".recipe")
 STEPS = (6, 10, 20, 40)
 """Numbers of steps that consecutive random graphs are made of."""
 
-Property = Callable[[Model, Sequence[Array], int, Counter[str]], Iterator[str]]
-"""A function of a model, inputs, a seed and counters; it yields what is wrong and counts what it examines."""
+Property = Callable[[Model, Sequence[Array], Counter[str]], Iterator[str]]
+"""A function of a model, inputs and counters; it yields what is wrong and counts what it examines."""
 
 PROPERTIES: dict[str, Property] = {"order": order.findings, "text": round_trip.findings}
 
@@ -46,9 +46,9 @@ def check(name: str, source: Path | int, counts: Counter[str]) -> list[str]:
     """Return what is wrong with a file or the random graph of a seed; or the error that ended the check."""
     try:
         if isinstance(source, int):
-            return [*PROPERTIES[name](*random_model(source, steps=STEPS[source % 4]), source, counts)]
+            return [*PROPERTIES[name](*random_model(source, steps=STEPS[source % 4]), counts)]
         model = circlekit.load(source)
-        return [*PROPERTIES[name](model, make_inputs(model.main, InputSet("normal")), 0, counts)]
+        return [*PROPERTIES[name](model, make_inputs(model.main, InputSet("normal")), counts)]
     except CirclekitError as error:
         return [str(error)]
 

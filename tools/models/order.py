@@ -53,7 +53,7 @@ def _live(buffers: Sequence[Buffer], done: frozenset[Op], op: Op) -> int:
     return total
 
 
-def findings(model: Model, inputs: Sequence[Array], seed: int, counts: Counter[str]) -> Iterator[str]:
+def findings(model: Model, inputs: Sequence[Array], counts: Counter[str]) -> Iterator[str]:
     """Yield what is wrong after the pass for the planner of each format; count what was examined."""
     try:
         outputs = circlekit.run(model, inputs)

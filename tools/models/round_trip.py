@@ -24,7 +24,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import legalize
 
 
-def findings(first: Model, inputs: Sequence[Array], seed: int, counts: Counter[str]) -> Iterator[str]:
+def findings(first: Model, inputs: Sequence[Array], counts: Counter[str]) -> Iterator[str]:
     """Yield what printing and parsing ``first`` loses or changes, before O1 and after O1.
 
     O1 runs on ``first`` itself.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -54,14 +55,14 @@ class Runtime(NamedTuple):
     """A runtime and the format of its files.
 
     ``package``: its Python package.  ``run``: runs a model; it may raise any exception, and may end the
-    process.  ``prepare``: imports the package before processes are forked.
+    process.  ``module``: the module of the package that it imports.
     """
 
     title: str
     format: str
     package: str
     run: Callable[[Job], Ran]
-    prepare: Callable[[], object]
+    module: str
     dtypes: frozenset[DType] = frozenset(DType)
     """The dtypes that it has for some tensor; no others are tried."""
     checks_first: bool = False
@@ -80,7 +81,7 @@ def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
     If a process ends at its first job, this job is the cause.  At a later job, an earlier one may be the
     cause: the job is run again, as the first of a new process.
     """
-    runtime.prepare()
+    import_module(runtime.module)  # forked processes do not import it again
     done = 0
     while done < len(jobs):
         rest, before = jobs[done:], done
@@ -115,10 +116,6 @@ def _run_xnnpack(job: Job) -> Ran:
     return Ran(outputs) if names[1:] == ["DELEGATE"] else Ran(None, "not delegated")
 
 
-def _import_litert() -> None:
-    import ai_edge_litert.interpreter  # noqa: F401  # forked processes do not import it again
-
-
 def _run_onert(job: Job) -> Ran:
     import onert.infer
     from onert.native.libnnfw_api_pybind import prepare_config
@@ -149,20 +146,17 @@ def _run_onert(job: Job) -> Ran:
     return Ran([array.copy() for array in session.outputs])
 
 
-def _import_onert() -> None:
-    import onert.infer  # noqa: F401  # forked processes do not import it again
-
-
 ONERT_DTYPES = frozenset({f32, i32, i64, i16, i8, u8, boolean})
 ONERT_SIZED = frozenset({f32, i32, i64, boolean})
 """The dtypes of inputs whose sizes onert's Python package can state; its C interface takes others, too."""
 
+LITERT = "ai_edge_litert.interpreter"
 RUNTIMES = {
-    "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
+    "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, LITERT),
     "litert-xnnpack": Runtime(
-        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert, checks_first=True
+        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, LITERT, checks_first=True
     ),
     "onert": Runtime(
-        "onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES, sized_dtypes=ONERT_SIZED
+        "onert", "circle", "onert", _run_onert, "onert.infer", ONERT_DTYPES, sized_dtypes=ONERT_SIZED
     ),
 }

@@ -223,10 +223,8 @@ def _can_express(model: Model, format: str) -> bool:
     """Return whether every operator exists in ``format``, or is legalized to operators that do."""
     try:
         to_bytes(legalize(model, format), format)
-    except UnsupportedError:
-        return False
-    except CirclekitError:  # the check of the files reports it
-        return True
+    except CirclekitError as error:  # the check of the files reports other errors
+        return not isinstance(error, UnsupportedError)
     return True
 
 

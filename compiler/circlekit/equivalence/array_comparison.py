@@ -235,7 +235,7 @@ def largest_magnitude(array: Array) -> float:
 
 
 def is_clamped(array: Array) -> Array:
-    """Return which floats are infinite, or the largest or smallest finite number of the dtype.
+    """Return which floats are infinite, or the highest or lowest finite number of the dtype.
 
     Operators that can fuse an activation clamp infinite results to these numbers; others do not.  A correct
     rewrite, such as the removal of a factor of 1, may therefore exchange one for the other.

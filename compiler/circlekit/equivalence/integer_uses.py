@@ -23,7 +23,7 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 
 
 def free_integers(graph: Graph) -> set[int]:
-    """Return the ``id`` of each integer input of which the model surely takes any number.
+    """Return the ``id`` of each input that surely may hold any integers.
 
     Each operator that uses the input, or integers computed from it, must read it as data.  It may not read it
     as a parameter (an index, a shape, an axis, a number of steps), as the divisor of an integer division, as

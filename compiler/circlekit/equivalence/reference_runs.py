@@ -49,10 +49,13 @@ The number 1 does not come first, because it hides a rewrite that lets a batch d
 """
 
 LATER_RUNS = {"later_run": 1, "much_later_run": 8}
-"""The labels of runs with the state that earlier runs left, and the largest numbers of the earlier runs.
+"""Runs with the state that earlier runs left: by label, the largest number of earlier runs.
 
 A model may keep what it computed in several earlier runs, as SVDF does.
 """
+
+LATER_RUN_FAILS = "in a later run, which fails"
+"""The end of the note on LATER_RUNS that fail."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -94,7 +97,8 @@ def reference_runs(
 
     Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES with which the
     model runs.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1
-    (SIZE_ONE), and with LARGER_SIZES.  A model that keeps state also has LATER_RUNS, on records too.
+    (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also has LATER_RUNS, on seeded
+    inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
@@ -128,9 +132,6 @@ def reference_runs(
     }
     runs, more_notes = _with_further_runs(runs, further)
     return runs, [*notes, *more_notes]
-
-
-LATER_RUN_FAILS = "in a later run, which fails"
 
 
 def _with_further_runs(

@@ -2,8 +2,8 @@
 """Make seeded inputs for a graph (such as normal, boundary and zero).
 
 The elements of an input depend on its name, type and shape, on how the graph uses them (``InputUse``),
-and on the input set.  They are the same on every machine.  Other inputs matter only for boundary and
-threshold sets: the elements depend on the number of these sets (``input_sets``).
+and on the input set.  They are the same on every machine.  The other inputs of the graph matter only for
+boundary and threshold sets: the elements depend on the number of these sets (``input_sets``).
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ MAX_INDICES = 16
 SMALL_MODEL_ELEMENTS = 1024
 """If the inputs of ``_meets_all_edges`` together have at most this many elements, each gets all its edges.
 
-There are then as many boundary sets as the smallest of these inputs needs to get as many elements.  So bool
-scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
+There are then so many boundary sets that the smallest of these inputs has an element for each edge of the
+input with the most edges.  So bool scalars meet in all combinations.  For larger inputs, and without such
+inputs, there is one boundary set.
 """
 
 
@@ -97,12 +98,12 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: normal, one or more boundary and threshold sets, zero.
+    """Return the input sets for ``graph``: normal, boundary and threshold sets, zero, positive, negative.
 
     There are threshold sets only if an input has thresholds that are not among its edges anyway.
-    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Models
-    as small also have a positive and a negative set: the maximum of some elements, for example, is hardly
-    ever negative in the other sets, and the sum of some logarithms hardly ever a number.
+    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Only
+    models as small have a positive and a negative set.  In the other sets, for example, the maximum of
+    several elements is hardly ever negative, and the sum of several logarithms is mostly NaN.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
     kinds = ["boundary"]
@@ -129,7 +130,7 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) 
     """Return one array for each input of ``graph``.
 
     ``which``: the input set.  ``unknown``: the size that stands for the first unknown dimension of an input;
-    each further one is larger by ``step``.
+    each further one is larger by ``step`` than the one before.
     Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
     for an input that exceeds the memory limit.
     """

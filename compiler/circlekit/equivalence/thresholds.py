@@ -45,7 +45,11 @@ CLIPS = (
 
 
 RELATIVE_DISTANCE = 0.13
-"""See ``Threshold``.  A simple fraction would often lie where QUANTIZE rounds up or down by chance."""
+"""The distance of a Threshold, divided by the magnitudes of the numbers from which the threshold is computed.
+
+With a simple fraction, such as 1/8, numbers at this distance would often be midway between two steps of a
+QUANTIZE.  Rounding errors would then decide their results.
+"""
 
 
 class Threshold(NamedTuple):

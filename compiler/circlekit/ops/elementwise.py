@@ -46,7 +46,7 @@ class Elementwise(Op, elementwise=True):
         raise no_quantized_kernel(self, self.inputs[0] or self.output)
 
     def depends_on_position(self) -> bool:
-        """Return whether equal elements at other positions may have other results."""
+        """Return whether equal elements may have different results at different positions."""
         return False
 
 

@@ -17,6 +17,7 @@ Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
 
 def parse_shapes(text: str) -> list[list[int]]:
     """Return the shapes in a text such as ``[1,2],[3,-1],[]``; commas before a shape do not matter.
+
     Raise ShapeError, in ONE's words, for any other text.
     """
     rest = text.strip()

@@ -47,9 +47,9 @@ def resize(model: Model, shapes: Shapes) -> Model:
 def _resized(model: Model, shapes: Sequence[Shape | None], outer: bool) -> Model:
     """Return a copy of ``model`` whose inputs have ``shapes``.
 
-    What a variable holds may get another shape, and a value may depend on the variable to which it is
-    assigned.  So the shapes of what is assigned are inferred while all dimensions of such variables are
-    unknown; the variables are then read in these shapes.
+    The contents of a resource variable may get another shape, which may depend on the former contents.  So a
+    first trial infers the shapes of the assigned values while all dimensions of these variables are unknown.
+    READ_VARIABLE then gets these shapes.
     ``outer``: see ``_changes_leading_ones``.
     """
 
@@ -106,7 +106,7 @@ class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
     ``outer``: see ``_changes_leading_ones``.
-    ``read``: for results of READ_VARIABLE, their new shapes.
+    ``read``: for each READ_VARIABLE of a variable in ``contents``, the new shape of its result.
     ``old``: the former shape of each value that has a new shape.
     ``integers``: the elements of results that are known before a run.
     ``done``: for each graph that was visited, the shapes of its inputs.  ``visited``: the operators so far.
@@ -184,7 +184,8 @@ class _Resizer:
     def _passed(self, argument: Value, value: Value) -> Shape | None:
         """Return the new shape of ``value``, an input of a called graph that gets ``argument``.
 
-        A dimension that was known for ``argument`` only stays unknown: it may differ in the rounds of a loop.
+        A dimension that was known for ``argument`` but not for ``value`` stays unknown, because it may change
+        in the rounds of a loop.
         """
         before, after, stated = self.old.get(argument, argument.shape), argument.shape, value.shape
         if value in self.old or before is None or after is None or len(before) != len(after):
@@ -197,9 +198,8 @@ class _Resizer:
 
     def _check_loop(self, op: While) -> None:
         """Raise ShapeError if an output of the body has a new shape that does not fit the next round."""
-        for value, output in zip(
-            op.body.inputs, op.body.outputs, strict=False
-        ):  # the shape rule compares the numbers
+        # not strict: the shape rule compares the numbers of inputs and outputs
+        for value, output in zip(op.body.inputs, op.body.outputs, strict=False):
             if (value in self.old or output in self.old) and not _fits(output.shape, value.shape):
                 raise ShapeError(
                     f"%{value.name} of the loop {op.body.name} has shape {format_shape(value.shape)}, but the"

@@ -31,7 +31,7 @@ In this list, "a -> b" is an object that gives b for each name a.
                     divided by the scale of ``name``.  In place of a scale, ``names`` may name an attribute,
                     whose absolute value counts
     sum_scale       lists [names, bias, result, tolerance]: the scale of the bias may differ from the product
-                    of the scales of ``names`` by at most this part of the scale of the result.  A bias
+                    of the scales of ``names`` by at most tolerance * the scale of the result.  A bias
                     without a scale, or with several, has scale 0.  This applies only if each of the others
                     has one scale
     values          attribute -> the values that it may have

@@ -74,7 +74,7 @@ def test_a_function_that_is_undefined_for_some_arguments_has_no_table() -> None:
 
 
 def test_an_addition_by_optimized_kernels_has_no_table() -> None:
-    """The last numbers of a row are rounded otherwise than those in vector registers."""
+    """The last numbers of a row are rounded in another way than those in vector registers."""
     x, y = quantized(i8, (256, 256), 0.53, 3), quantized(i8, (256, 256), 0.41, -7)
     op = Add(x, y, results=[quantized(i8, (256, 256), 0.9, 2)])
     assert prepare(op) is not None

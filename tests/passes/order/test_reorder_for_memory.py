@@ -131,7 +131,7 @@ def test_random_graphs() -> None:
     counts: Counter[str] = Counter()
     for seed in range(12):
         model, inputs = random_model(seed, steps=10)
-        assert not list(findings(model, inputs, seed, counts))
+        assert not list(findings(model, inputs, counts))
     assert counts["lower peaks"] > 3
     assert counts["examined"] > 3
 

@@ -125,7 +125,7 @@ class Add(AddOrSub, code="ADD", commutative=True, reference_version=5, function=
     """lhs + rhs."""
 
     def depends_on_position(self) -> bool:
-        return follows_optimized_kernels()  # vector registers and the rest of a row: see ``optimized_add``
+        return follows_optimized_kernels()  # they round only whole groups of numbers in another way
 
     def required_version(self) -> int:
         dtype = self.lhs.dtype

@@ -140,21 +140,22 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
         if shape is not None and len(shape) < 2:
             raise ShapeError(f"expected input of rank 2 or more, got shape {format_shape(shape)}")
         if shape is not None:
-            self._check_diagonal(self.diagonal.shape, shape)
+            _check_diagonal(self.diagonal.shape, shape)
         return TensorType(self.input.dtype, shape, per_tensor_quantization(self.input))
 
-    def _check_diagonal(self, diagonal: Shape | None, input: Shape) -> None:
-        """Raise ShapeError if the shape ``diagonal`` does not fit matrices of the shape ``input``."""
-        rows, columns = input[-2:]
-        size = None if rows is None or columns is None else min(rows, columns)
-        require_shape(diagonal, (*input[:-2], size), "diagonal")
-
     def kernel(self, input: Array, diagonal: Array) -> Array:
-        self._check_diagonal(diagonal.shape, input.shape)
+        _check_diagonal(diagonal.shape, input.shape)
         size = min(input.shape[-2:])
         out: Array = input.copy()
         out[..., np.arange(size), np.arange(size)] = diagonal
         return out
+
+
+def _check_diagonal(diagonal: Shape | None, input: Shape) -> None:
+    """Raise ShapeError if operands of these shapes do not fit together."""
+    rows, columns = input[-2:]
+    size = None if rows is None or columns is None else min(rows, columns)
+    require_shape(diagonal, (*input[:-2], size), "diagonal")
 
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):

@@ -47,7 +47,7 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
         indices = require_rank(self.indices, "indices", 0, 1, 2)
         values = require_rank(self.values, "values", 0, 1)
         if indices is not None:
-            count, coordinates = (*indices, 1, 1)[:2] if indices else (1, 1)
+            count, coordinates = (*indices, 1, 1)[:2]  # [n] stands for [n, 1], and [] for [1, 1]
             _check_places(count, coordinates, values, shape)
         return TensorType(self.values.dtype, shape)
 
@@ -63,9 +63,9 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
 
 
 def _check_places(count: Dim, coordinates: Dim, values: Shape | None, shape: Shape | None) -> None:
-    """Raise ShapeError unless ``count`` indices of ``coordinates`` numbers fit ``values`` and the result.
+    """Raise ShapeError if operands of these shapes do not fit a result of ``shape``.
 
-    ``values``: the shape of the operand.  ``shape``: the shape of the result.
+    ``count``: the number of indices.  ``coordinates``: the length of each index.
     """
     if shape is not None and dims_differ(coordinates, len(shape)):
         expected = f"expected indices of {counted(len(shape), 'coordinate')}, one per axis of the result"

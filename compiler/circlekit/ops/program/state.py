@@ -104,10 +104,11 @@ class Stateful(Op, pure=False, stateful=True):
         return shape[0]
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, Shape]:
-        """Return the shapes of the variable tensors for a new batch, which is axis 0 of each of them.
+        """Return the shapes of the variable tensors for a new batch: axis 0 changes by the same factor.
 
-        Raise ShapeError if the new batch is unknown, or not a whole multiple of what axis 0 stands for, or if
-        a state that is not a variable, such as an input of the graph, keeps its shape.
+        ``old``: the shapes before, by operand.  ``outer`` is not used.
+        Raise ShapeError if the new batch is unknown, if axis 0 would not be a whole number, or if a state
+        that is not a variable, such as an input of the graph, keeps its shape.
         """
         shapes: dict[str, Shape] = {}
         before, after = old["input"], next(v.shape for _, v in self.operand_items())

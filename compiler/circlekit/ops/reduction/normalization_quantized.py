@@ -167,7 +167,7 @@ def optimized_softmax(x: Array, scale: np.float32, output: Value) -> Array:
     """Return SOFTMAX as LiteRT's optimized kernels compute it; ``scale``: that of ``x``, times beta."""
     powers, total = exponentials(x, scale)
     steps = powers * (1 / (total * scale_of(output)))
-    # uint8: the sum with 1/2 is rounded to float32
+    # for uint8, LiteRT adds 1/2 in float32, where a sum just below a whole number may become this number
     rounded = np.trunc(steps + np.float32(0.5)) if output.dtype is u8 else round_half_away(steps)
     return clamp_to_dtype(rounded, output)
 

@@ -54,14 +54,12 @@ class _Sliced(Rewrite):
         }
 
 
-class _Strided(_Sliced):
+class _Strided(
+    _Sliced,
+    slice="StridedSlice(y, begin: const, end: const, strides: const) "
+    "{begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}",
+):
     """The same for a StridedSlice that takes every element in its range."""
-
-    before = _Sliced.before.replace(
-        "$slice",
-        """StridedSlice(y, begin: const, end: const, strides: const)
-            {begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}""",
-    )
 
     @condition
     def skips_nothing(self, z: Value, strides: Array) -> str | None:

@@ -12,7 +12,7 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import Mean, Sum, reduced_axes
+from circlekit.ops.reduction.reduce import Mean, Reduction, Sum, reduced_axes
 from circlekit.passes.support.conditions import provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -105,40 +105,27 @@ REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 """The reductions that a picture accepts; ``after`` has the one that matched."""
 
 
-class _Dropped(Rewrite):
-    """$move(reduce(x) with keep_dims)  ==  reduce(x), if $move drops the dimensions that keep_dims keeps."""
+class _WithMove(Rewrite):
+    """$move(reduce(x))  ==  reduce(x) with the other keep_dims, if $move drops or inserts the reduced axes.
 
-    before = f"""
-        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}
-        z = $move(y$operands)                {{$attribute: any}}
+    ``$keep1``, ``$keep2``: keep_dims before and after.
     """
-    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: false}}"
-
-    @condition
-    def drops_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
-        reduced = _axes(axis, x.known_rank)
-        left = tuple(d for i, d in enumerate(x.known_shape) if i not in reduced)
-        if provably_equal(left, z.shape):
-            return None
-        return f"%{z.name}: expected the shape {format_shape(left)}, got {format_shape(z.shape)}"
-
-
-class _Restored(Rewrite):
-    """$move(reduce(x))  ==  reduce(x) with keep_dims, if $move inserts the dimensions that reduce drops."""
 
     before = f"""
-        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
+        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: $keep1}}
         z = $move
     """
-    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: true}}"
+    after = f"z = {REDUCTIONS}(x, axis)  {{like y, keep_dims: $keep2}}"
 
     @condition
-    def restores_exactly_these(self, x: Value, z: Value, axis: Array) -> str | None:
-        reduced = _axes(axis, x.known_rank)
-        kept = tuple(1 if i in reduced else d for i, d in enumerate(x.known_shape))
-        if provably_equal(kept, z.shape):
+    def gives_the_same_shape(self, match: Match, x: Value, z: Value, axis: Array) -> str | None:
+        op, reduced, dims = match.ops["y"], _axes(axis, x.known_rank), enumerate(x.known_shape)
+        assert isinstance(op, Reduction)
+        keeps = not op.keep_dims  # what the new reduction does
+        expected = tuple(1 if i in reduced else d for i, d in dims if keeps or i not in reduced)
+        if provably_equal(expected, z.shape):
             return None
-        return f"%{z.name}: expected the shape {format_shape(kept)}, got {format_shape(z.shape)}"
+        return f"%{z.name}: expected the shape {format_shape(expected)}, got {format_shape(z.shape)}"
 
 
 class FuseReshapeWithMean(Rules):
@@ -150,10 +137,10 @@ class FuseReshapeWithMean(Rules):
 
     name = "fuse_reshape_with_mean"
     rules = (
-        _Dropped.member(move="Reshape", operands=", shape?", attribute="new_shape"),
-        _Dropped.member(move="Squeeze", operands="", attribute="squeeze_dims"),
-        _Restored.member(move="Reshape(y, shape?)  {new_shape: any}"),
-        _Restored.member(move="ExpandDims(y, dim: const)"),
+        _WithMove.member(keep1="true", keep2="false", move="Reshape(y, shape?)  {new_shape: any}"),
+        _WithMove.member(keep1="true", keep2="false", move="Squeeze(y)  {squeeze_dims: any}"),
+        _WithMove.member(keep1="false", keep2="true", move="Reshape(y, shape?)  {new_shape: any}"),
+        _WithMove.member(keep1="false", keep2="true", move="ExpandDims(y, dim: const)"),
     )
 
 

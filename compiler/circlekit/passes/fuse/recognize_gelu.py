@@ -32,7 +32,7 @@ ERFC_ENDS = (
 )
 """x * e / 2 in any order, where e is erfc(...)."""
 
-# in the next four texts, k is cubic * x^3 or cubic * x^2; d and p are intermediate results, Tanh reads s
+# in the texts below, k is cubic * x^3 or cubic * x^2; d and p are intermediate results, Tanh reads s
 CUBIC = "cubic: const f32[*, 1]"
 ROOT = "root: const f32[*, 1]"
 CUBES = (
@@ -177,7 +177,7 @@ class ReplaceWithFcGeluFc(Rewrite):
             expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             found = np.zeros(1) if of_s is None else of_s.reshape(-1)
             limit = RELATIVE_TOLERANCE * float(np.abs(expected).max(initial=1e-30))
-            # ``<``: without an infinite number, the limit is above 0; also for NaN
+            # finite numbers have a limit above 0; ``not <`` also refuses infinite numbers and NaN
             if not np.abs(expected - found).max(initial=0) < limit:
                 return f"expected the {kind} before Erf to be sqrt(1/2) times those of the other layer"
         return None

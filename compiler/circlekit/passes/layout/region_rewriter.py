@@ -209,7 +209,7 @@ class Applier:
             result.producer.take_result(result.result_index, Value.of_type(result))
         if tensor.orders[copy.side] != tensor.orders[copy.base.side]:
             return Transpose(source, self.constants.vector("perm", perm), results=[result])
-        # ``result`` may state less than what follows from the root, even an unknown rank, or more
+        # the stated shape of ``result``, or that of the root, may lack dimensions that the other one has
         expected = permuted_shape(tensor.root.known_shape, self.finder.perm(tensor.side, copy.side))
         pairs = zip(expected if result.shape is None else result.shape, expected, strict=True)
         shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]  # at most one -1

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusion of GELU by Erf or by Tanh, of a mean of a mean, and of the reciprocal square root of int16."""
+"""Fusion of GELU by erf, erfc or tanh."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.graph import Model
-from circlekit.ir.text import parse_model
-from circlekit.passes.engine.registry import all_passes
-from circlekit.rewrite.base import Context
 from tests.passes.kit import check_pass
 
 ERF = '%e = Opaque(%s) {code: "CUSTOM", custom_code: "Erf"} : f32[2,3]'
@@ -91,137 +85,6 @@ def test_gelu_by_erfc_near_misses(scale: str) -> None:
 )
 def test_gelu_near_misses(text: str, sentence: str) -> None:
     check_pass(text, "fuse_gelu", refused=sentence)
-
-
-def means(first: str, second: str, keep: str, keep2: str, outputs: str = "%z") -> str:
-    return f"""graph main(%x: f32[2,3,4,5]) -> {outputs} {{
-      %y = Mean(%x, {first}) {{keep_dims: {keep}}}
-      %z = Mean(%y, {second}) {{keep_dims: {keep2}}}
-    }}"""
-
-
-KEPT = [
-    ("[1]", "[2]", [1, 2]),
-    ("[2]", "[1]", [1, 2]),
-    ("[1]", "[3]", [1, 3]),
-    ("[1]", "[-2]", [1, 2]),
-    ("[1]", "[1]", [1]),
-]
-"""Axes of the first and of the second Mean, and of the fused one, if both keep the dimensions."""
-
-DROPPED = [
-    ("[1]", "[1]", [1, 2]),
-    ("[2, 1]", "[1]", [1, 2, 3]),
-    ("[-1]", "[-1]", [2, 3]),
-    ("[0]", "[0, 2]", [0, 1, 3]),
-]
-"""The same if both drop the dimensions; the second Mean then counts the axes that are left."""
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "keep", "keep2", "axes"),
-    [
-        *((a, b, "true", "true", c) for a, b, c in KEPT),
-        *((a, b, "false", "false", c) for a, b, c in DROPPED),
-        ("[1, 2]", "[1, 2]", "true", "false", [1, 2]),
-        ("[1]", "[1, 2]", "true", "false", [1, 2]),
-    ],
-)
-def test_mean_of_mean(first: str, second: str, keep: str, keep2: str, axes: list[int]) -> None:
-    (op,) = check_pass(means(first, second, keep, keep2), "fuse_mean_with_mean", ["Mean"]).main.ops
-    assert op.inputs[1] is not None
-    assert op.inputs[1].array().tolist() == axes
-
-
-@pytest.mark.parametrize("kind", ["Sum", "ReduceMax", "ReduceMin"])
-def test_other_reduction_twice(kind: str) -> None:
-    text = means("[1]", "[2]", "true", "true").replace("Mean", kind)
-    (op,) = check_pass(text, "fuse_mean_with_mean", [kind]).main.ops
-    assert op.inputs[1] is not None
-    assert op.inputs[1].array().tolist() == [1, 2]
-    check_pass(text.replace(f"%y = {kind}", "%y = Mean"), "fuse_mean_with_mean", refused="comes from Mean")
-
-
-@pytest.mark.parametrize("kind", ["ReduceAny", "ReduceAll"])
-def test_other_reduction_of_bool_twice(kind: str) -> None:
-    text = means("[1]", "[1]", "false", "false").replace("Mean", kind).replace("f32", "bool")
-    check_pass(text, "fuse_mean_with_mean", [kind])
-
-
-@pytest.mark.parametrize(("kind", "left"), [("ReduceMax", 1), ("Sum", 2), ("Mean", 2), ("ReduceProd", 2)])
-def test_reduction_of_integers_twice(kind: str, left: int) -> None:
-    text = means("[1]", "[2]", "true", "true").replace("Mean", kind).replace("f32", "i32")
-    check_pass(text, "fuse_mean_with_mean", [kind] * left)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (means("[1]", "[2]", "true", "false"), "%z: keeps the axes [1], along which %x is reduced"),
-        (means("[1]", "[1]", "false", "true"), "%y: keep_dims is False, expected True"),
-        (means("[1]", "[1]", "false", "false", "%z, %y"), "%y: is an output of the graph"),
-    ],
-)
-def test_mean_near_misses(text: str, sentence: str) -> None:
-    check_pass(text, "fuse_mean_with_mean", refused=sentence)
-
-
-def rsqrt(one: str = "const i16[1] quant(scale: 0.0001) [10000]", s: str = "quant(scale: 0.001)") -> Model:
-    """Return 1 / sqrt(x); ``one``: the constant 1, such as 10000 * 0.0001; ``s``: the quantization of %s."""
-    text = f"""graph main(%x: i16[4] quant(scale: 0.01)) -> %z {{
-      %k = {one}
-      %s = Sqrt(%x) : i16[4] {s}
-      %z = Div(%k, %s) : i16[4] quant(scale: 0.02)
-    }}"""
-    return parse_model(text)
-
-
-def test_rsqrt_of_int16_has_the_scale_of_the_quotient() -> None:
-    model = rsqrt()
-    assert all_passes()["fuse_rsqrt"]().run(model, Context()) == 1
-    (op,) = model.main.ops
-    assert op.code == "RSQRT"
-    assert op.output.quantization is not None
-    assert op.output.quantization.scale.tolist() == pytest.approx([0.02])
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        (rsqrt("const i16[1] quant(scale: 0.0001) [5000]"), "%k: expected 1, got 0.5"),
-        (rsqrt("const i16[1] [1]"), "%k: expected quantization with one scale"),
-        (rsqrt(s=""), "%s: expected quantization with one scale"),
-    ],
-)
-def test_int16_rsqrt_near_misses(model: Model, sentence: str) -> None:
-    context = Context(refusals=[])
-    assert all_passes()["fuse_rsqrt"]().run(model, context) == 0
-    assert sentence in [r.sentence for r in context.refusals or ()]
-
-
-@pytest.mark.parametrize(
-    ("low", "fused_error"), [(1, 2.65), (128, 0.033), (256, 0.011), (512, 0.0034), (1024, 0.00096)]
-)
-def test_the_error_of_int16_rsqrt_is_that_of_the_fused_kernel(low: int, fused_error: float) -> None:
-    """LiteRT's RSQRT interpolates between operands that are 128 integers apart; SQRT and DIV do not."""
-    integers = np.arange(low, 32768)
-    exact = 1 / np.sqrt(integers * 0.01)
-    scale = exact[0] / 32767
-    text = f"""graph main(%x: i16[{integers.size}] quant(scale: 0.01)) -> %z {{
-      %k = const i16[1] quant(scale: 0.0001) [10000]
-      %s = Sqrt(%x)    : i16[{integers.size}] quant(scale: 0.000553)
-      %z = Div(%k, %s) : i16[{integers.size}] quant(scale: {scale})
-    }}"""
-    chain, fused = parse_model(text), parse_model(text)
-    assert all_passes()["fuse_rsqrt"]().run(fused, Context()) == 1
-
-    def error(model: Model) -> float:
-        """Return the largest relative error, after one step, for rounding, is subtracted from each error."""
-        (result,) = Interpreter(model).run([integers.astype(np.int16)])
-        return float(np.max((np.abs(result * scale - exact) - scale) / exact))
-
-    assert error(fused) == pytest.approx(fused_error, rel=0.05)
-    assert error(chain) < 0.004
 
 
 # -- tanh --------------------------------------------------------------------------------------
