@@ -68,8 +68,8 @@ graph main(%x: f32[1,?,3], %q: i8[2,3] quant(scale: [0.1, 0.2], zero_point: [1, 
 def test_model_with_all_features_survives_a_round_trip(name: str, tmp_path: Path) -> None:
     model = parse_model(HARD)
     model.main.inputs[1].name = "x2"
-    again = model.main.ops[0].results[0]
-    again.name = "x"  # a name twice
+    loud = model.main.ops[0].results[0]
+    loud.name = "x"  # a name twice
     write_recipe(model, tmp_path / name, "tflite")
     found = load_recipe(tmp_path / name, "tflite")
     write_recipe(found, tmp_path / f"again.{name}", "tflite")
@@ -85,7 +85,7 @@ def test_model_with_all_features_survives_a_round_trip(name: str, tmp_path: Path
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", ["*", ""])
 def test_unknown_ranks_and_scalars_survive_a_round_trip(shape: str, name: str, tmp_path: Path) -> None:
-    """Files give both the shape []; a stored ``has_rank`` of false tells an unknown rank from a scalar."""
+    """In a file both have the shape []; only an unknown rank has a stored ``has_rank`` of false."""
     model = parse_model(f"graph main(%x: f32[{shape}]) -> %y {{ %y = Neg(%x) }}")
     write_recipe(model, tmp_path / name, "circle")
     found = load_recipe(tmp_path / name)

@@ -57,9 +57,9 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return (operator, {operand: elements}), or None if no operator fits; ``number``: of the sample.
+    """Return (operator, {operand: elements}), or None if no operator fits; ``number``: the sample's.
 
-    The dict has the index operands of a drawn operator, and all integer operands of an operator of a recipe.
+    The dict has the index operands of a drawn operator; for one of a recipe, all integer operands.
     """
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
@@ -104,7 +104,7 @@ def _shape(rng: np.random.Generator, rank: int, is_empty: bool) -> tuple[int, ..
     while np.prod(dims) > MAX_ELEMENTS:
         dims[int(np.argmax(dims[:-1]))] = 1
     if rank and is_empty and rng.random() < 0.5:
-        dims[-int(rng.integers(2))] = 0
+        dims[0 if rng.integers(2) == 0 else -1] = 0
     return tuple(dims)
 
 
@@ -117,6 +117,7 @@ def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
         graph = model.graphs[0]
         inputs = make_inputs(graph, InputSet("normal"))
         for op in [op for op in graph if op.code not in found]:
+            # the operands become the outputs, so that a run returns them
             graph.outputs = tuple(v for v in op.inputs if v is not None and not v.is_variable)
             with suppress(CirclekitError):
                 arrays = dict(zip(graph.outputs, run(model, inputs), strict=True))

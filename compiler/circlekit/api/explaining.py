@@ -29,7 +29,7 @@ def explain(
     comes first.
     ``format``: the format in which the model will be written.  ``settings``: {name of an option of a pass:
     value}.  ``target``: the runtimes that have to run the model.  The defaults are those of ``optimize``.
-    Raise RewriteError for an unknown pass, a pipeline or a wrong setting; UnsupportedError for an unknown
+    Raise RewriteError for a pipeline, an unknown pass or a wrong setting; UnsupportedError for an unknown
     format or target; FileError, FormatError or LimitError if the file of a setting is unusable; ModelError if
     a pass fails on a model that breaks a structural or shape rule.  If a pass raises a CirclekitError, this
     error is raised; with ``all``, it is a remark in the explanation of the pass.

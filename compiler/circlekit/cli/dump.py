@@ -16,7 +16,7 @@ from typing import Any
 from circlekit.api.models import load
 from circlekit.cli.arguments import Parser, input_file
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.output.operator_options import field_text, option_line
+from circlekit.cli.output.operator_options import field_text, option_lines
 from circlekit.cli.output.terminal import number_text
 from circlekit.io.schema import Tree, number_of
 from circlekit.ir.text import print_model
@@ -185,7 +185,7 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
     yield "    O T(tensor index) OperandName <-- as output"
     for index, op in enumerate(graph.get("operators", ())):
         yield f"O({number}:{index}) {model.code_of(op)} "
-        yield from option_line(op, model.format)
+        yield from option_lines(op, model.format)
         yield from (f"    {port('I', i)}" for i in op.get("inputs", ()))
         yield from (f"    {port('O', i)}" for i in op.get("outputs", ()))
     yield ""

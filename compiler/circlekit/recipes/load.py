@@ -96,7 +96,7 @@ def read_recipe(
 
     Raise ParseError, with line and column, for an invalid text, and FileError for a file that cannot be read.
     The text form also gives the other errors of ``parse_model``, such as ShapeError, and ModelError if it
-    names a file by a path, or any file without ``folder``.
+    names a file by a path or, if ``folder`` is None, at all.
     ``label``: the name of the text, for errors.
     ``fmt``: the format of the model of a ``test.recipe``; None: the one that the text itself tells
     (``recipe_format``), otherwise tflite.

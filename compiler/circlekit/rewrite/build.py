@@ -96,8 +96,9 @@ class Builder:
             names = {a.name for a in kind.attributes}
             values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in names}
         for name, pattern in node.attributes.items():
-            value = (pattern.choices or (None,))[0]
-            if isinstance(value, Symbol):  # a name from ``constants``, or to which ``before`` gave a value
+            assert pattern.choices is not None  # ``after`` gives exactly one
+            value = pattern.choices[0]
+            if isinstance(value, Symbol):  # a name to which ``constants`` or ``before`` gave a value
                 value = self._named_attribute(value)
             values[name] = value
         return values

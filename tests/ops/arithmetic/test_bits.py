@@ -120,5 +120,6 @@ def test_unique(dtype: str, index: DType) -> None:
 def test_broadcast_args(dtype: str, a: list[int], b: list[int]) -> None:
     x, y = np.array(a, dtype), np.array(b, dtype)
     check(BroadcastArgs(var(x), var(y)), x, y)
+    # now all sizes are above 1, and the last ones differ
     with pytest.raises(ShapeError, match="do not broadcast"):
         kernel_results(BroadcastArgs(var(x), var(y)), [x + 7, y + 9])

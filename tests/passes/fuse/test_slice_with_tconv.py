@@ -94,6 +94,7 @@ def strided(bounds: str, masks: str = "", strides: str = "[1,1,1,1]", **kwargs: 
         ),
         lambda **words: strided("[0,1,1,0], [1,8,8,3]", "offset: true", **words),
     ],
+    ids=["bounds", "negative ends", "masks instead of 7", "rank 3 of 4", "ellipsis", "sizes as ends"],
 )
 def test_a_strided_slice_becomes_the_padding(text_of: Callable[..., str], bias: str) -> None:
     """Exporters from ONNX write x[:, p:-p, p:-p, :] for the padding."""

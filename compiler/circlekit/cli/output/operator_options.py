@@ -67,7 +67,7 @@ BOOLEANS_AS_WORDS = frozenset(
 """The tables whose booleans are printed as true and false; those of other tables are printed as 1 and 0."""
 
 
-def option_line(op: Tree, fmt: str) -> Iterator[str]:
+def option_lines(op: Tree, fmt: str) -> Iterator[str]:
     """Yield a line for each table of options of ``op`` that has fields, and a line for its custom options.
 
     ``op``: the tree of the operator.  ``fmt``: the format of the file, circle or tflite.

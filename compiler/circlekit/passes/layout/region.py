@@ -30,7 +30,7 @@ class Tensor:
     ``moves``: the transposes between these values, and reshapes that do the same.
     ``ops_after``: how many operators of the graph, except transposes and reshapes, come after the producer of
     ``root``.  Of two equally cheap places for a transpose, the one with fewer operators after it is better.
-    ``shapes``: a number for each side of the region; two sides with the same number need no copy, because
+    ``shapes``: a number for each side of the region; two sides with the same number need no move, because
     the tensor is the same array on both.
     ``orders``: a number for each side of the region; between two sides with the same number a Reshape is
     enough, because the elements have the same order in memory on both.

@@ -80,8 +80,8 @@ class OrderSearch:
     ``_created``: for each operator, the bytes of the buffers that it creates.
     ``_released_by``: for each operator, (size, users) of each buffer that it releases if it is the last user.
     ``_live``: the bytes that are live at the beginning.
-    ``_floor``: a lower bound of the peak of every order.  It is the larger of ``_live`` and of the most bytes
-    that an operator needs: its buffers, and those that are live from the beginning and never released.
+    ``_floor``: a lower bound of the peak of every order.  It is the larger of ``_live`` and the most bytes
+    that one operator needs: its buffers, and those that are live from the beginning and never released.
     ``_shrinking``: the set of operators that can release at least as many bytes as they create.
     ``_trials``: about the number of continuations of paths that were tried; an operator that
     ``_without_choice`` runs counts twice.
@@ -145,20 +145,20 @@ class OrderSearch:
         """Return (the best order below the limit, or None; whether the search came to its end)."""
         first, numbers = self._first(), count()
         queue = [(first.peak, -first.count, next(numbers), first)]  # the number orders equal steps
-        # the lowest peaks so far, by set: in ``lowest`` after ``_without_choice`` has added operators to the
-        # set, in ``reached`` before
-        lowest, reached = {first.done: first.peak}, dict[int, int]()
+        # the lowest peaks so far, by set: ``reached`` before ``_without_choice`` adds operators, ``settled``
+        # after
+        settled, reached = {first.done: first.peak}, dict[int, int]()
         while queue:
             *_, step = heappop(queue)
             if step.count == len(self.predecessors):
                 return step.order(), True  # no other step of the queue has a lower peak
-            if step.peak > lowest[step.done]:
+            if step.peak > settled[step.done]:
                 continue
             if self._trials > EXACT_TRIALS:
                 return None, False
             for following in self._following(step, reached):
-                if following.peak < lowest.get(following.done, self.limit):
-                    lowest[following.done] = following.peak
+                if following.peak < settled.get(following.done, self.limit):
+                    settled[following.done] = following.peak
                     heappush(queue, (following.peak, -following.count, next(numbers), following))
         return None, True
 

@@ -127,9 +127,9 @@ def swapped_source(value: Value) -> Value | None:
     """
     op = value.producer
     perm = constant_perm(op)
-    if not isinstance(op, Transpose) or perm is None or op.input.is_variable:
+    if not isinstance(op, Transpose) or perm is None or len(perm) < 2 or op.input.is_variable:
         return None
-    *batch, rows, columns = range(len(perm)) if len(perm) >= 2 else (0, 0)
+    *batch, rows, columns = range(len(perm))
     return op.input if perm == (*batch, columns, rows) else None
 
 
@@ -140,6 +140,7 @@ def takes_matrices(op: FullyConnected) -> bool:
     """
     columns = op.weights.known_shape[1]
     is_equal = op.input.known_shape[-1:] == (columns,)
+    # with keep_num_dims, FULLY_CONNECTED demands that they are equal, even if both are unknown
     return op.input.known_rank >= 2 and is_equal and (columns is not None or op.keep_num_dims)
 
 

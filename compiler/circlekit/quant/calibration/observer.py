@@ -63,7 +63,7 @@ class Selection:
             per_channel = dict.fromkeys(_chosen(names, channels), LAST_AXIS)
         if channels is True:
             for value in values:
-                if value.shape is None or value.shape[LAST_AXIS:] == (None,):
+                if value.shape is None or (value.shape and value.shape[LAST_AXIS] is None):
                     per_channel.pop(value.name, None)
         _chosen(names, per_channel)  # raises for an unknown name
         for name, axis in per_channel.items():
@@ -134,7 +134,7 @@ class Observer:
             self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
-        """Add the elements of ``array`` to the statistics of the tensor ``key``; errors: see ``see``."""
+        """Add the elements of ``array`` to the statistics of tensor ``key``; raise the errors of ``see``."""
         name = key[1]
         try:
             seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)

@@ -66,7 +66,7 @@ def main() -> int:
             convert(onnx2tf, path, f"{folder}/out", inputs, arguments)
     except SystemExit as error:  # onnx2tf ends the process for an operator that it does not have
         print("onnx2tf: it could not convert the model", file=sys.stderr)
-        return int(error.code or 255) if isinstance(error.code, int) else 255  # never 0
+        return error.code if isinstance(error.code, int) and error.code else 255  # never 0
     except Exception as error:  # any error of the converter becomes one line
         print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
