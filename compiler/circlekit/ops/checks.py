@@ -156,6 +156,10 @@ def require_int_list(numbers: Any, name: str) -> list[int]:
 # -- forms that have no kernel -----------------------------------------------------------------
 
 
+NUMERIC_KINDS = "fiubc"
+"""The kinds of dtypes that have a 0: float, int, unsigned, bool, complex.  Strings have none."""
+
+
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
     """Raise UnsupportedError unless ``array.dtype.kind`` is one of the letters ``kinds``, such as "fi"."""
     if array.dtype.kind not in kinds:
