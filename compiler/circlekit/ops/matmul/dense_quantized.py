@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import apply_activation
@@ -62,7 +62,8 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def exact_dense_weights(op: Any, weights: Array) -> Array:
     """Return ``weights`` [U, K] minus their zero points, in a float dtype in which the sums are exact."""
     if is_dynamically_quantized(op, op.input, op.weights):
-        largest = 255 if op.asymmetric_quantize_inputs else 127  # of a quantized number minus its zero point
+        # the largest magnitude of a quantized number minus its zero point
+        largest = 255 if _is_asymmetric(op, weights.shape) else 127
         return centered_weights(weights.view(np.int8), np.zeros((), np.int64), 0, largest)
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
     return centered_weights(weights, dense_zero_points(op, len(weights)), 0, magnitude)
@@ -128,11 +129,23 @@ def hybrid_dense(op: Any, x: Array, exact_weights: Array, bias: Array | None) ->
 
     ``exact_weights``: the result of ``exact_dense_weights``.
     On x86, LiteRT gives the product of a negative number and a weight of -128 the wrong sign, in rows of 16
-    or more weights; this function does not.
+    or more weights; its optimized kernel does so for int4 weights of -8, too.  This function does not.
     """
-    rows = quantize_rows(x, op.asymmetric_quantize_inputs)
+    rows = quantize_rows(x, _is_asymmetric(op, exact_weights.shape))
     out = quantized_product(rows, exact_weights, channel_scales(op.weights, len(exact_weights)))
     return _finished(op, out, bias)
+
+
+def _is_asymmetric(op: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a hybrid FULLY_CONNECTED with weights of ``shape`` quantizes its data with zero points.
+
+    LiteRT's optimized kernel for int4 weights has no zero points.  It takes weights of at least 4 units, and
+    an even depth of at least 32.
+    """
+    units, depth = shape
+    is_large = units >= 4 and depth >= 32 and depth % 2 == 0
+    is_int4_kernel = follows_optimized_kernels() and op.weights.dtype is DType.INT4 and is_large
+    return bool(op.asymmetric_quantize_inputs) and not is_int4_kernel
 
 
 def _finished(op: Any, out: Array, bias: Array | None) -> Array:
