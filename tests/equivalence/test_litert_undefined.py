@@ -13,6 +13,10 @@ import circlekit
 from circlekit.equivalence.litert import is_available, run_litert_forked, tflite_of
 from circlekit.equivalence.litert_undefined import undefined
 from circlekit.errors import EquivalenceError
+from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
+from circlekit.ops.recurrent.lstm import Lstm
+from tests.ops.litert import flatbuffer, graph_of
+from tests.ops.recurrent.test_lstm_integers import rounded_lstm
 
 
 def fault(line: str, *inputs: str) -> str | None:
@@ -123,6 +127,60 @@ def test_a_float_lstm_without_an_activation_is_undefined(name: str, act: str) ->
     assert "act: TANH" in text
     found = undefined(circlekit.parse(text.replace("act: TANH", f"act: {act}")))
     assert (found is not None) == (act == "NONE")
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "width", "expected"),
+    [
+        ("f32", "time_major: true, merge_outputs: true", 2, None),
+        ("f32", "time_major: true", 3, "steps of aux_input by the width of the input"),
+        ("i8", "time_major: true, merge_outputs: true", 2, "zero points of the time-major input"),
+        ("i8", "time_major: true", 2, None),
+        ("i8", "merge_outputs: true", 2, None),
+        ("i8", "time_major: true, merge_outputs: true, asymmetric_quantize_inputs: true", 2, None),
+    ],
+)
+def test_a_bidirectional_rnn_with_which_litert_reads_beyond_a_tensor(
+    kind: str, attributes: str, width: int, expected: str | None
+) -> None:
+    scale = "quant(scale: 0.1)" if kind == "i8" else ""
+    sizes = {"w": 2, "r": 4, "a": width}
+    lines = [f"%{d}{n} = const {kind}[4,{s}] {scale} constant(1)" for d in "fb" for n, s in sizes.items()]
+    lines += [f"%{d}s: f32[3,4] variable" for d in "fb"] + ["%c = const f32[4] zeros"]
+    results = "%y" if "merge" in attributes else "%y, %z"
+    operands = "%fw, %fr, %c, %fs, %bw, %br, %c, %bs, %aux, %fa, %ba"
+    lines.append(f"{results} = BidirectionalSequenceRnn(%x, {operands}) {{{attributes}}}")
+    found = fault("\n".join(lines), "%x: f32[3,3,2]", f"%aux: f32[3,3,{width}]")
+    assert found is None if expected is None else expected in (found or "")
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_an_lstm_of_rounded_products_needs_a_bias_of_its_projection(has_bias: bool) -> None:
+    op = rounded_lstm(3, frozenset(("norm", "projection")))
+    assert isinstance(op, Lstm)
+    if not has_bias:
+        op.projection_bias = None
+    model = circlekit.Model([graph_of(op)])
+    found = undefined(model)
+    assert found is None if has_bias else "a bias of the projection" in (found or "")
+    if is_available():
+        steps = [[np.zeros((3, 5), np.int8)]]
+        with nullcontext() if has_bias else pytest.raises(EquivalenceError, match="crashes"):
+            run_litert_forked(flatbuffer(model.graphs), steps)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("time_major", [True, False])
+def test_a_merged_bidirectional_lstm_that_is_not_time_major_is_undefined(
+    merged: bool, time_major: bool
+) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "ops" / "bidirectional_sequence_lstm.ck"
+    op = circlekit.parse(recipe.read_text(encoding="utf-8")).main.ops[-1]
+    assert isinstance(op, BidirectionalSequenceLstm)
+    op.merge_outputs, op.time_major = merged, time_major
+    assert op.graph is not None
+    found = undefined(circlekit.Model([op.graph]))
+    assert ("writes beyond the end of a state" in (found or "")) == (merged and not time_major)
 
 
 def test_the_first_fault_is_told() -> None:

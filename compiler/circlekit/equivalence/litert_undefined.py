@@ -19,7 +19,11 @@ from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.quantized_values import is_hybrid
+from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import FullLstm, Lstm
+from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES
+from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 
 LEAST_SOFTMAX_SCALE = 2.0**-26
@@ -61,11 +65,29 @@ def _undefined(op: Op) -> str | None:
     if isinstance(op, FullLstm) and op.input.dtype is f32 and op.act is Activation.NONE:
         is_basic = isinstance(op, Lstm) and op.is_basic
         return None if is_basic else "LiteRT's float LSTM without an activation leaves its output unset"
+    if isinstance(op, Lstm) and len(op.extra.get("intermediates", ())) == INTERMEDIATES:
+        missing = "LiteRT reads a bias of the projection, which this LSTM with 12 intermediates lacks"
+        return missing if op.projection_bias is None else None
+    if isinstance(op, BidirectionalSequenceLstm) and op.merge_outputs and not op.time_major:
+        return "LiteRT writes beyond the end of a state if the outputs are merged and not time-major"
+    if isinstance(op, BidirectionalSequenceRnn):
+        return _undefined_rnn(op)
     if isinstance(op, Softmax | LogSoftmax) and op.input.dtype in (i8, u8):
         return _undefined_softmax(op)
     if isinstance(op, ResizeBilinear) and op.input.dtype in (i8, i16):
         return _undefined_resize(op)
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _undefined_rnn(op: BidirectionalSequenceRnn) -> str | None:
+    """Return a sentence if LiteRT reads beyond an operand or a scratch tensor of ``op``, else None."""
+    shapes = [() if v is None else (v.shape or ()) for v in (op.input, op.aux_input)]
+    if op.aux_input is not None and shapes[0][-1:] != shapes[1][-1:]:
+        return "LiteRT finds the steps of aux_input by the width of the input, which is another one"
+    is_symmetric_hybrid = is_hybrid(op.input, op.fw_input_weights) and not op.asymmetric_quantize_inputs
+    if is_symmetric_hybrid and op.time_major and op.merge_outputs:
+        return "LiteRT reads zero points of the time-major input that it has not allocated"
+    return None
 
 
 def _undefined_softmax(op: Softmax | LogSoftmax) -> str | None:

@@ -38,6 +38,12 @@ def require_one_element(value: Value, name: str) -> None:
         raise ShapeError(f"{name}: expected 1 element, got shape {format_shape(value.shape)}")
 
 
+def require_elements(value: Value, name: str) -> None:
+    """Raise ShapeError if ``value``, the operand ``name``, is known to have no elements."""
+    if value.shape is not None and product(value.shape) == 0:
+        raise ShapeError(f"{name}: expected at least 1 element, got shape {format_shape(value.shape)}")
+
+
 def require_shape(shape: Shape | None, expected: Shape | None, name: str) -> None:
     """Raise ShapeError if ``shape``, the shape of operand ``name``, is known not to be ``expected``."""
     if shape is None or expected is None:
@@ -148,6 +154,10 @@ def require_int_list(numbers: Any, name: str) -> list[int]:
 
 
 # -- forms that have no kernel -----------------------------------------------------------------
+
+
+NUMERIC_KINDS = "fiubc"
+"""The kinds of dtypes that have a 0: float, int, unsigned, bool, complex.  Strings have none."""
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:

@@ -59,6 +59,15 @@ def test_windows_have_a_positive_number_for_each_axis() -> None:
         Dilate(x, const([0, 1], np.int32), const(0, np.float32))
 
 
+def test_the_number_to_fill_in_has_an_element() -> None:
+    """LiteRT takes an empty tensor, too, but then reads a number that is not part of the model."""
+    x, none = Value("x", f32, (6, 7)), const([], np.float32)
+    with pytest.raises(ShapeError, match=r"init_value: expected at least 1 element, got shape \[0\]"):
+        ReduceWindow(x, none, *[const([1, 1], np.int64) for _ in range(3)])
+    with pytest.raises(ShapeError, match=r"padding_value: expected at least 1 element, got shape \[0\]"):
+        Dilate(x, const([2, 1], np.int32), none)
+
+
 def test_a_window_without_a_function_is_refused() -> None:
     x = Value("x", f32, (6, 7))
     lists = [const(n, np.int64) for n in ([2, 2], [1, 1], [1, 1])]

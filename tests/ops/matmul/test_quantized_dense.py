@@ -18,6 +18,7 @@ from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.quantized_values import dtype_limits
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, per_tensor, quantized
@@ -104,6 +105,19 @@ def test_fully_connected_shapes(keep: bool) -> None:
     w = weights(rng, i8, 4, 8, 4, 0)
     result = result_of(rng, x, w, (2, 3, 4) if keep else (6, 4))
     check(FullyConnected(x, w, None, results=[result], keep_num_dims=keep), draw(rng, i8, (2, 3, 8)))
+
+
+@pytest.mark.parametrize(("units", "depth"), [(6, 30), (6, 32), (6, 33), (3, 64), (4, 64)])
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("kernels", Kernels)
+def test_floats_by_weights_of_4_bits(units: int, depth: int, asymmetric: bool, kernels: Kernels) -> None:
+    """The weights are -7 to 7: LiteRT's optimized kernel gives products with -8 the wrong sign."""
+    rng = generator("int4", units, depth, asymmetric)
+    w = Value("", INT4, (units, depth), packed(rng.integers(-7, 8, (units, depth)), INT4), per_tensor(0.1))
+    x = rng.uniform(-0.2, 1, (3, depth)).astype(np.float32)
+    op = FullyConnected(var(x), w, None, asymmetric_quantize_inputs=asymmetric)
+    with following(kernels):
+        check(op, x, optimized=kernels is Kernels.OPTIMIZED)
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-3, 70, 1e4, 1e8])

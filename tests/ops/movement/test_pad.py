@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import f32, i8, i32, i64
+from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i32, i64
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.movement.pad import MirrorPad, Pad, PadV2
+from circlekit.ops.movement.scatter import ScatterNd
+from circlekit.ops.movement.space import SpaceToBatchND
 from tests.ops.litert import check, const, ints, kernel_results, var
 
 
@@ -113,3 +115,15 @@ def test_the_rank_of_a_padded_tensor_is_that_of_the_operand_or_the_number_of_pad
 ) -> None:
     for dtype in (i32, i64):
         assert Pad(Value("x", f32, shape), Value("p", dtype, rows)).results[0].shape == result
+
+
+def test_strings_have_no_zero_to_pad_with() -> None:
+    """LiteRT refuses them, too; PADV2 and others that fill with an operand take strings."""
+    x, texts = Value("x", DType.STRING, (2,)), np.array([b"a", b"b"], object)
+    updates = ScatterNd(ints([[1], [0]]), x, ints([4]))
+    for op in (Pad(x, ints([[1, 0]])), updates):
+        with pytest.raises(UnsupportedError, match=f"{op.code} on object has no kernel"):
+            kernel_results(op, [texts])
+    images = SpaceToBatchND(Value("x", DType.STRING, (1, 2, 1)), ints([2]), ints([[1, 1]]))
+    with pytest.raises(UnsupportedError, match="SPACE_TO_BATCH_ND on object has no kernel"):
+        kernel_results(images, [texts.reshape(1, 2, 1)])

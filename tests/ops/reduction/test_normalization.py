@@ -152,6 +152,14 @@ def test_rope_reads_the_first_row_for_every_position() -> None:
     np.testing.assert_array_equal(many, one)
 
 
+def test_rope_needs_a_row_in_its_tables() -> None:
+    x, table, none = Value("x", f32, (1, 2, 3, 6)), const(normal(1, 6)), const(np.zeros((0, 6), np.float32))
+    with pytest.raises(ShapeError, match=r"expected sin_table with a row or more, got shape \[0,6\]"):
+        RoPE(x, none, table)
+    with pytest.raises(ShapeError, match=r"expected cos_table with a row or more, got shape \[0,6\]"):
+        RoPE(x, table, none)
+
+
 def recorded(shared: Path, case: str, *names: str) -> tuple[Array, Array, list[Array]]:
     """Return an input of a model of plain operators, LiteRT's output, and the model's constants ``names``."""
     folder = shared / "peer" / "traps" / case

@@ -100,6 +100,14 @@ def test_product_over_axes_of_size_one(
         check(op, x, optimized=True)
 
 
+@pytest.mark.parametrize("ratio", [2.0**14, 2.0**15, 2.0**16, 2.0**17, 1e6])
+def test_product_with_a_large_ratio_of_scales(ratio: float) -> None:
+    """From 2^15 on, LiteRT shifts right by a negative number; the results are those of an x86 processor."""
+    x = np.array([[-128], [-3], [0], [1], [127]], np.int8)
+    op = ReduceProd(quantized(i8, x.shape, ratio), const([1], np.int32), results=[quantized(i8, (5,), 1.0)])
+    check(op, x)
+
+
 def test_mean_of_70000_elements_and_of_none() -> None:
     x = draw(generator("many"), i8, (3, 70000))
     axis = const([1], np.int32)

@@ -14,12 +14,14 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast.convolution import FastConv2D, FastDepthwiseConv2D, FastTransposeConv
 from circlekit.interp.fast.elementwise_table import ElementwiseTable, has_table
+from circlekit.interp.fast.fully_connected import FastFullyConnected
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
+from circlekit.ops.matmul.dense import FullyConnected
 
 FastKernel = Callable[..., Array]
 """A function with the arguments of ``Op.kernel``: an array or None for each operand; returns one result."""
@@ -28,24 +30,21 @@ FastKernel = Callable[..., Array]
 def prepare(op: Op) -> FastKernel | None:
     """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
 
-    There are fast paths for elementwise operators on integers of few bits (see ``has_table``), and for most
-    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``).  The result of a
-    DEQUANTIZE of a constant counts as constant, so that a model with float16 weights runs like one with the
-    same weights as float32.
+    There are fast paths for elementwise operators on integers of few bits (see ``has_table``), for most
+    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``), and for FULLY_CONNECTED
+    with constant integer weights.  The result of a DEQUANTIZE of a constant counts as constant, so that a
+    model with float16 weights runs like one with the same weights as float32.
     """
     if has_table(op):
         return ElementwiseTable(op)
-    if not isinstance(op, ConvolutionLayer):
-        return None
-    values = dict(op.operand_items())
-    shapes = [values[name].shape for name in ("input", "filter") if name in values]
-    if [len(shape or ()) for shape in shapes] != [4, 4]:
-        return None
     try:
-        filter, bias = (None if v is None else _constant_elements(v) for v in (op.filter, op.bias))
-        if filter is None or (bias is None and op.bias is not None):
-            return None
-        return _convolution(op, filter, bias)
+        if isinstance(op, FullyConnected) and op.weights.dtype.is_integer:
+            constants = _constants(op.weights, op.bias)
+            return constants and FastFullyConnected(op, *constants)
+        if isinstance(op, ConvolutionLayer):
+            constants = _constants(op.filter, op.bias)
+            return constants and _convolution(op, *constants)
+        return None
     except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
         return None
 
@@ -69,15 +68,26 @@ def _constant_elements(value: Value) -> Array | None:
     return constant_elements(value) if value.is_const else None
 
 
+def _constants(weights: Value, bias: Value | None) -> tuple[Array, Array | None] | None:
+    """Return the elements of ``weights`` and ``bias``; None if a present one is not constant."""
+    elements = [None if v is None else _constant_elements(v) for v in (weights, bias)]
+    if elements[0] is None or (elements[1] is None and bias is not None):
+        return None
+    return elements[0], elements[1]
+
+
 def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> FastKernel | None:
     """Return the fast path of ``op``; None for
 
+    - a rank other than 4;
     - a grouped convolution;
     - a filter that is empty or not finite;
     - an input whose number of channels is 0 or unknown.
 
     Raise UnsupportedError for dynamic quantization.
     """
+    if op.input.rank != 4 or filter.ndim != 4:
+        return None
     depth = op.input.shape[3]
     if not depth or filter.size == 0 or not np.isfinite(filter).all():
         return None

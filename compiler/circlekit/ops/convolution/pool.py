@@ -21,7 +21,7 @@ from circlekit.ir.enums import Activation, Padding, ReduceWindowFunction
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_float, require_rank, require_same_dtype
+from circlekit.ops.checks import require_elements, require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.convolution.correlation import Geometry
 from circlekit.ops.dimensions import known_dims, padded_window_count, unknown_dims
@@ -147,6 +147,7 @@ class Dilate(Op, code="DILATE"):
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "padding_value", self.padding_value)
+        require_elements(self.padding_value, "padding_value")
         shape, steps = self.input.shape, static_int_vector(self.dilations)
         require_one_per_axis(steps, shape, "dilations")
         if shape is None or steps is None:
@@ -202,6 +203,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "init_value", self.init_value)
+        require_elements(self.init_value, "init_value")
         shape = self.input.shape
         if shape is None:
             return TensorType(self.input.dtype, None)

@@ -100,10 +100,14 @@ class FullyConnected(
             raise ShapeError(f"input: expected a multiple of {depth} elements, got {size}")
         return (size // depth, units)
 
+    def result_shape(self, shape: tuple[int, ...], units: int, depth: int) -> tuple[int, ...]:
+        """Return the shape of the result for an input of ``shape`` and weights [units, depth]."""
+        return known_dims(self._result_shape(shape, units, depth) or ())
+
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
         if weights.ndim != 2:
             raise ShapeError(f"expected weights of rank 2, got {weights.ndim}")
-        shape = known_dims(self._result_shape(input.shape, *weights.shape) or ())
+        shape = self.result_shape(input.shape, *weights.shape)
         if weights.shape[1] == 0:
             return np.zeros(shape, input.dtype)
         rows = input.reshape(-1, weights.shape[1])

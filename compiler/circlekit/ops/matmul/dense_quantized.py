@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.numerics.fixed_point import quantized_activation_range
+from circlekit.ops.numerics.fixed_point import Ints, quantized_activation_range
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, follows_optimized_kernels
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
@@ -48,15 +48,40 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.  For integer ``x`` the
     result has the dtype of the operator's result; for float ``x`` (hybrid) it is float32.
     """
+    if not is_dynamically_quantized(op, op.input, op.weights):
+        stage = dense_output_stage(op, bias, len(weights))
+        return integer_dense(op, x, exact_dense_weights(op, weights), stage)
+    scales = block_scales(op)
+    if scales is None:
+        return hybrid_dense(op, x, exact_dense_weights(op, weights), bias)
+    rows = quantize_rows(x, asymmetric=True)
+    real_weights = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
+    return _finished(op, np.asarray((rows.data - rows.offset) @ real_weights.T * rows.scale), bias)
+
+
+def exact_dense_weights(op: Any, weights: Array) -> Array:
+    """Return ``weights`` [U, K] minus their zero points, in a float dtype in which the sums are exact."""
     if is_dynamically_quantized(op, op.input, op.weights):
-        return _dynamically_quantized_dense(op, x, weights, bias)
-    stage = dense_output_stage(op, bias, len(weights))
-    if is_per_channel(op.weights):
-        zero_point = weight_zero_points(op.weights, len(weights))
-    else:  # old models have signed weights with a zero point, which ``weight_zero_points`` would ignore
-        zero_point = np.asarray(zero_point_of(op.weights))
+        # the largest magnitude of a quantized number minus its zero point
+        largest = 255 if _is_asymmetric(op, weights.shape) else 127
+        return centered_weights(weights.view(np.int8), np.zeros((), np.int64), 0, largest)
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
-    exact_weights = centered_weights(weights, zero_point, 0, magnitude)
+    return centered_weights(weights, dense_zero_points(op, len(weights)), 0, magnitude)
+
+
+def dense_zero_points(op: Any, units: int) -> Ints:
+    """Return the zero points of the weights of a FULLY_CONNECTED on integers, a scalar or [units]."""
+    if is_per_channel(op.weights):
+        return weight_zero_points(op.weights, units)
+    # old models have signed weights with a zero point, which ``weight_zero_points`` would ignore
+    return np.asarray(zero_point_of(op.weights))
+
+
+def integer_dense(op: Any, x: Array, exact_weights: Array, stage: OutputStage) -> Array:
+    """Return the result of ``quantized_dense`` for integer ``x``.
+
+    ``exact_weights``, ``stage``: the results of ``exact_dense_weights`` and ``dense_output_stage``.
+    """
     rows = x.astype(exact_weights.dtype)
     rows -= zero_point_of(op.input)
     return stage(rows @ exact_weights.T)
@@ -99,20 +124,32 @@ def _has_int64_bias(op: Any) -> bool:
     return i64 in (op.quantized_bias_type, op.bias.dtype if op.bias is not None else None)
 
 
-def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
+def hybrid_dense(op: Any, x: Array, exact_weights: Array, bias: Array | None) -> Array:
     """Return the result of ``quantized_dense`` for float ``x``; each row of ``x`` is quantized to 8 bits.
 
+    ``exact_weights``: the result of ``exact_dense_weights``.
     On x86, LiteRT gives the product of a negative number and a weight of -128 the wrong sign, in rows of 16
-    or more weights; this function does not.
+    or more weights; its optimized kernel does so for int4 weights of -8, too.  This function does not.
     """
-    scales = block_scales(op)
-    # with block scales, the data always have zero points (``offset``)
-    rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
-    if scales is not None:
-        real_weights = (weights.reshape(*scales.shape, -1) * scales[..., None]).reshape(weights.shape)
-        out = np.asarray((rows.data - rows.offset) @ real_weights.T * rows.scale)
-    else:
-        out = quantized_product(rows, weights.view(np.int8), channel_scales(op.weights, len(weights)))
+    rows = quantize_rows(x, _is_asymmetric(op, exact_weights.shape))
+    out = quantized_product(rows, exact_weights, channel_scales(op.weights, len(exact_weights)))
+    return _finished(op, out, bias)
+
+
+def _is_asymmetric(op: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a hybrid FULLY_CONNECTED with weights of ``shape`` quantizes its data with zero points.
+
+    LiteRT's optimized kernel for int4 weights has no zero points.  It takes weights of at least 4 units, and
+    an even depth of at least 32.
+    """
+    units, depth = shape
+    is_large = units >= 4 and depth >= 32 and depth % 2 == 0
+    is_int4_kernel = follows_optimized_kernels() and op.weights.dtype is DType.INT4 and is_large
+    return bool(op.asymmetric_quantize_inputs) and not is_int4_kernel
+
+
+def _finished(op: Any, out: Array, bias: Array | None) -> Array:
+    """Return ``out`` [R, U] plus ``bias``, after the activation of ``op``; ``out`` may be overwritten."""
     if bias is not None:
         out += bias.reshape(-1)
     return apply_activation(out, op.act, out=out)

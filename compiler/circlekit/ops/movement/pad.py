@@ -13,7 +13,7 @@ from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
-from circlekit.ops.checks import require_one_element, require_same_dtype
+from circlekit.ops.checks import NUMERIC_KINDS, require_numpy_kind, require_one_element, require_same_dtype
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
@@ -61,6 +61,7 @@ class Pad(Padded, code="PAD"):
     """``input`` padded with 0; quantized data are padded with the zero point."""
 
     def kernel(self, input: Array, paddings: Array) -> Array:
+        require_numpy_kind(self, input, NUMERIC_KINDS)
         return pad_constant(input, paddings, zero_point_of(self.output))
 
 

@@ -13,7 +13,13 @@ from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
 from circlekit.ir.op import Op, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_length, require_same_dtype, require_shape
+from circlekit.ops.checks import (
+    NUMERIC_KINDS,
+    require_length,
+    require_numpy_kind,
+    require_same_dtype,
+    require_shape,
+)
 from circlekit.ops.constant_operands import int_list, listed_shape
 from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY
@@ -42,6 +48,7 @@ class ScatterNd(Op, code="SCATTER_ND"):
         return rearranged_type(self.updates, shape)
 
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
+        require_numpy_kind(self, updates, NUMERIC_KINDS)
         out = np.zeros(int_list(shape), updates.dtype)
         _check_indices(indices.shape, updates.shape, out.shape)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))

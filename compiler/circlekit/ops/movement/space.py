@@ -16,7 +16,7 @@ from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
-from circlekit.ops.checks import require_dims, require_rank
+from circlekit.ops.checks import NUMERIC_KINDS, require_dims, require_numpy_kind, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
@@ -159,6 +159,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         blocks = int_list(block_shape)
         pairs, count = edge_pairs(blocks, int_list(paddings)), len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
+        require_numpy_kind(self, input, NUMERIC_KINDS)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
         spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
         # the axes of ``split``: batch; for each spatial axis, block and position in the block; depth

@@ -148,13 +148,14 @@ def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultip
 
     The mantissa is reduced to 15 bits, and the product is rounded once, with a half up.  Nothing saturates,
     as in LiteRT: the result wraps around modulo 2^32.  If |x| is 2^48 or more, the product may wrap around
-    modulo 2^64 before.  The shift must be at most 15.
+    modulo 2^64 before.  With a shift above 15, LiteRT shifts right by a negative number, which C does not
+    define.  An x86 processor then takes only the lowest 6 bits of that number.
     """
     mantissa = np.where(multiplier.mantissa < 0x7FFF0000, (multiplier.mantissa + (1 << 15)) >> 16, 0x7FFF)
     right_shift = 15 - multiplier.shift
     out = np.asarray(x, np.int64) * mantissa
-    out += np.int64(1) << (right_shift - 1)
-    out >>= right_shift
+    out += np.int64(1) << ((right_shift - 1) & 63)
+    out >>= right_shift & 63
     return wrap_int32(out)
 
 

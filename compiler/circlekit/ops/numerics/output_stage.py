@@ -66,6 +66,9 @@ class Kernels(Enum):
     - DEPTHWISE_CONV_2D: (sum * w) * x in groups of 4 channels and (sum * x) * w in the rest, not
       sum * (w * x).
 
+    A FULLY_CONNECTED with int4 weights quantizes float data without zero points, if its depth is even and at
+    least 32, and there are 4 or more units.
+
     On int16 data:
 
     - CONV_2D and TRANSPOSE_CONV with int32 sums: as on int8 data.

@@ -257,6 +257,8 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
             if table_shape is not None and (not table_shape or dims_differ(table_shape[-1], size)):
                 expected = "a last dimension" if size is None else f"a last dimension of {size}"
                 raise ShapeError(f"expected {name} with {expected}, got shape {format_shape(table_shape)}")
+            if 0 in (table_shape or ())[:-1]:
+                raise ShapeError(f"expected {name} with a row or more, got shape {format_shape(table_shape)}")
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
