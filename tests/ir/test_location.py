@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.ir.location import MAX_LINE_CHARACTERS, kind_of, place
+from circlekit.errors import ModelError
+from circlekit.ir.location import MAX_LINE_CHARACTERS, kind_of, place, working_on
 from circlekit.ir.text import parse_model
 from tests.ir.recipes import graph_text
 
@@ -20,6 +21,22 @@ def test_the_lines_around_an_operator() -> None:
         ">  1  %b = Add(%a, %x)  : f32[1,4]",
         "   2  %c = Abs(%b)      : f32[1,4]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "places", "expected"),
+    [
+        (("main", "other"), [], ["at net.ck > other"]),
+        (("other",), [], []),  # the only graph
+        (("main", "other"), ["at a better place"], ["at a better place"]),
+    ],
+)
+def test_the_graph_of_an_error(graphs: tuple[str, ...], places: list[str], expected: list[str]) -> None:
+    texts = (graph_text(*LINES).replace("main", name) for name in graphs)
+    model = parse_model("\n".join(texts), "net.ck")
+    with pytest.raises(ModelError) as raised, working_on(model.graphs[-1], model):
+        raise ModelError("expected 1 scale, got 2", *places)
+    assert raised.value.where == expected
 
 
 def test_the_ends_of_a_graph() -> None:

@@ -48,6 +48,14 @@ def test_blocks_of_a_plan_divide_the_rows(change: Document, message: str) -> Non
         circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
 
 
+def test_an_error_names_the_graph_if_there_are_several() -> None:
+    text = BLOCKS + BLOCKS.replace("main", "other")
+    document: Document = json.loads(circlekit.quantize(circlekit.parse(text), "weight_int8").plan.to_json())
+    document["graphs"][1]["operators"]["y"]["operands"]["1"]["scale"] = [0.5] * 3
+    with pytest.raises(CirclekitError, match=r"expected 64 scales, got 3\n  at text > other$"):
+        circlekit.quantize(circlekit.parse(text), plan=Plan.from_json(json.dumps(document)))
+
+
 CHANGES_OF_A_FORM: list[tuple[dict[str, Any], str | None]] = [
     ({"zero_point": -128}, None),
     ({"zero_point": 127}, None),

@@ -47,12 +47,16 @@ def by_ai_edge(algorithm: str) -> Quantizer:
         from ai_edge_quantizer import quantizer
 
         path = CACHE / "ai_edge.tflite"
+        path.unlink(missing_ok=True)  # LiteRT may still map the file of the call before
         path.write_bytes(data)
         work = quantizer.Quantizer(str(path), ai_edge_recipe(scheme, algorithm))
         result = None
         if work.need_calibration:
-            (signature,) = ck.load(data).signatures
-            named = [dict(zip(signature.inputs, s, strict=True)) for s in samples]
+            model = ck.load(data)
+            (signature,) = model.signatures
+            # samples have the order of the graph's inputs, which that of the signature may differ from
+            places = {name: model.main.inputs.index(value) for name, value in signature.inputs.items()}
+            named = [{name: sample[place] for name, place in places.items()} for sample in samples]
             result = work.calibrate({signature.key: named})
         return bytes(work.quantize(result).quantized_model)
 

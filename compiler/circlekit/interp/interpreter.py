@@ -28,7 +28,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     - ``requested``, if it is given;
     - the set that the metadata of the model names (KERNELS_METADATA), if they name one;
     - the reference kernels, if they compute every operator of the model, in its version, as it is defined
-      (``Op.reference_version``);
+      (``Op.has_reference_kernel``);
     - the optimized kernels.
 
     Raise UnsupportedError if ``requested`` names no kernel set.
@@ -43,9 +43,8 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     if stated is not None and bytes(stated) in {kernels.value.encode() for kernels in Kernels}:
         return Kernels(bytes(stated).decode())
     for op in (op for graph in model.graphs for op in graph):
-        newest = op.reference_version  # None: no limit
         with suppress(CirclekitError):  # a malformed operator: its error is raised when it runs
-            if newest is not None and (op.version or op.required_version()) > newest:
+            if not op.has_reference_kernel():
                 return Kernels.OPTIMIZED
     return Kernels.REFERENCE
 

@@ -105,9 +105,9 @@ class Op(Declaration):
     """
 
     graph: Graph | None
+    version: int | None
     previous: Op | None
     next: Op | None
-    version: int | None
     extra: dict[str, Any]
     attribute_values: dict[str, Any]
     inputs: list[Value | None]

@@ -114,6 +114,7 @@ class Declaration:
     """
 
     inputs: list[Any]
+    version: int | None
     code: ClassVar[str] = ""
     options: ClassVar[str | None] = None
     operands: ClassVar[tuple[Operand, ...]] = ()
@@ -272,6 +273,11 @@ class Declaration:
             return 1
         by_rank = [version for rank, version in self.rank_versions.items() if len(value.shape or ()) >= rank]
         return max([self.versions.get(value.dtype, 1), *by_rank])
+
+    def has_reference_kernel(self) -> bool:
+        """Return whether LiteRT has a reference kernel that follows this operator's definition."""
+        newest = self.reference_version
+        return newest is None or (self.version or self.required_version()) <= newest
 
     def implied_attributes(self) -> Mapping[str, Any]:
         """Return values for attributes that were not set, by name; they are written instead of the defaults.

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe the place of an error in a model: the operator, with the lines of the operators next to it."""
+"""Describe the place of an error in a model: the graph, or the operator with the lines next to it."""
 
 from __future__ import annotations
 
-from circlekit.ir.graph import Model
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text.columns import cut
 from circlekit.ir.text.lines import op_parts
@@ -13,6 +17,21 @@ MAX_LINE_CHARACTERS = 160
 
 _LINE_BREAK = "\n  "
 """The text between two lines of a place, and between all lines of a printed ``CirclekitError``."""
+
+
+@contextmanager
+def working_on(graph: Graph, model: Model) -> Iterator[None]:
+    """Let a CirclekitError of the ``with`` block say that it happened in ``graph``.
+
+    Names of tensors alone do not say that in a model with several graphs.  Nothing is added if ``model`` has
+    one graph, or if the error has a place already.
+    """
+    try:
+        yield
+    except CirclekitError as error:
+        if error.where or len(model.graphs) == 1:
+            raise
+        raise error.note(f"at {' > '.join(filter(None, (model.source, graph.name)))}") from None
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:

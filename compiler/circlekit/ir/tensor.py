@@ -21,6 +21,9 @@ Shape = tuple[int | None, ...]
 MAX_RANK = 32
 """The largest supported rank: arrays of numpy 1 have at most 32 axes."""
 
+BLOCKWISE = "BlockwiseQuantization"
+"""The schema's name of the table that describes a quantization with a scale for each block of elements."""
+
 LARGEST_DIMENSION = int(np.iinfo(np.int32).max)
 """The largest dimension: model files store dimensions as int32."""
 
@@ -59,6 +62,12 @@ class Quantization:
     def is_per_channel(self) -> bool:
         """Whether there are several scales, one for each index of the quantized dimension."""
         return self.scale.size > 1
+
+    @property
+    def is_blockwise(self) -> bool:
+        """Whether each block of neighboring elements has a scale; ``details`` holds the scales."""
+        # the key "" holds the name of the table
+        return self.details is not None and self.details.get("") == BLOCKWISE
 
     def misfit(self, shape: Shape | None) -> str | None:
         """Return why a tensor of ``shape`` cannot have these scales; None if it can."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.core import Value
 from circlekit.ir.tensor import (
+    BLOCKWISE,
     LARGEST_DIMENSION,
     MAX_RANK,
     Array,
@@ -16,6 +17,7 @@ from circlekit.ir.tensor import (
 )
 
 __all__ = [
+    "BLOCKWISE",
     "LARGEST_DIMENSION",
     "MAX_RANK",
     "Array",

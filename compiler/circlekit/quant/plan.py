@@ -22,14 +22,12 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
 from circlekit.ir.text.literal_printing import shortest_float32
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import BLOCKWISE, Array, Quantization, Value
 from circlekit.quant.json_fields import flag_field, integer_field, list_field, object_field, text_field
 from circlekit.quant.readable_json import readable_json
 from circlekit.quant.scheme import NO_SCHEME
 
 FilePath = str | os.PathLike[str]
-BLOCKWISE = "BlockwiseQuantization"
-"""The schema's name of the table that describes a quantization with a scale for each block of elements."""
 
 
 @dataclass(frozen=True)

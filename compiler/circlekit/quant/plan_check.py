@@ -17,6 +17,7 @@ import numpy as np
 from circlekit.errors import ModelError, counted, did_you_mean
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import working_on
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value, format_shape
@@ -49,7 +50,8 @@ def fit_plan(model: Model, plan: Plan, target: Target) -> None:
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
-        _GraphChecker(graph, graph_plan, target).check()
+        with working_on(graph, model):
+            _GraphChecker(graph, graph_plan, target).check()
 
 
 class _GraphChecker:

@@ -31,8 +31,7 @@ def type_text(value: Value | None) -> str:
     quantization = value.quantization
     if quantization is None or (not quantization.scale.size and not quantization.details):
         return value.dtype.short + sparse
-    # ``details``: the quantization table of the schema; its key "" holds the name of the table
-    if quantization.details and quantization.details.get("") == "BlockwiseQuantization":
+    if quantization.is_blockwise:
         return f"{value.dtype.short}qb{sparse}"
     if value.dtype.is_float or value.dtype in (i32, i64):
         return value.dtype.short + sparse

@@ -36,7 +36,7 @@ from circlekit.toolchain.evaluation import evaluate
 from circlekit.toolchain.mpqsolver_output import SearchFiles, heading
 from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
 from circlekit.toolchain.option import Values
-from circlekit.toolchain.quantizer_modes import CHANGES, GROUPS, METRICS
+from circlekit.toolchain.quantizer_modes import CHANGES, GROUPS, METRICS, SIDES
 from circlekit.toolchain.session import Session
 
 
@@ -259,15 +259,10 @@ def _mix(invocation: Invocation, session: Session) -> None:
             session.save(solver.quantized(_configuration(values, solver, session, folder)), target)
 
 
-SIDES = {"i16_front": True, "i16_back": False, "auto": None}
-"""{value of ``bisection_type``: argument ``is_int16_front`` of ``Solver.bisect``}."""
-
-
 def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
     """Return which operators become int16, as the algorithm of the option ``ampq_algorithm`` finds.
 
-    ``folder``: where the files of ``save_intermediate`` are written.  Raise UnsupportedError for wrong
-    options, and the errors of ``bisect``.
+    ``folder``: where the files of ``save_intermediate`` are written.  Raise the errors of ``bisect``.
     """
     stem = str(folder / Path(str(values["input_path"])).stem)
     files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
@@ -276,9 +271,6 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
         if files is not None:
             files.end(found)
         return found
-    if values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
-        given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
-        raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
     side = SIDES[str(values["bisection_type"])]  # None: the errors of the tensors decide
     errors = _visq_errors(values, solver.model, session, stem) if side is None else None
     ratio, form = float(values.get("ampq_qerror_ratio", 0.5)), str(values.get("input_data_format", "h5"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes of one-quantize, the repeated options of two modes, and the metrics of its evaluation.
+"""Modes of one-quantize, choices of its options, and the metrics of its evaluation.
 
 This module imports nothing, so that ``one-quantize --help`` is fast.
 """
@@ -14,6 +14,12 @@ GROUPS = {
 
 CHANGES = ("force_quantparam", "copy_quantparam", "fake_quantize", "requantize")
 """The modes that change a quantized model; if several are set, the first runs."""
+
+ALGORITHMS = ("bisection", "pattern")
+"""The values of ``ampq_algorithm``."""
+
+SIDES = {"auto": None, "i16_front": True, "i16_back": False}
+"""{value of ``bisection_type``: argument ``is_int16_front`` of ``Solver.bisect``}."""
 
 METRICS = ("mae", "mape", "mpeir", "top1_match", "top5_match", "mse")
 """The metrics that ``evaluate_result`` can print: the keys of ``evaluation.METRICS``."""

@@ -12,11 +12,13 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from circlekit.errors import ModelError
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.dtypes import DType, f32, i8
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.numerics.output_stage import Kernels
 from tests.ops.litert import _interpreter, assert_close, const, flatbuffer, graph_of, kernel_results, var
 from tests.ops.quantized import draw, generator, quantized
 
@@ -76,7 +78,10 @@ def sparsity_of(tree: Mapping[str, Any]) -> Any:
     ("batch", "units", "depth", "size"), [(1, 4, 32, 32), (3, 8, 128, 32), (5, 12, 192, 64)]
 )
 def test_blockwise_weights(batch: int, units: int, depth: int, size: int) -> None:
-    """Each row has a scale per block.  Of LiteRT's kernels, only the optimized one supports that."""
+    """Each row has a scale per block.  Of LiteRT's kernels, only the optimized one supports that.
+
+    The reference kernel returns the bias.  So a model with such weights is run with optimized kernels.
+    """
     rng = generator("blocks", batch, units, depth)
     x = rng.normal(size=(batch, depth)).astype(np.float32)
     scales = Value.constant("scales", (2.0 ** rng.uniform(-9, -6, (units, depth // size))).astype(np.float16))
@@ -84,11 +89,15 @@ def test_blockwise_weights(batch: int, units: int, depth: int, size: int) -> Non
     details = {"": "BlockwiseQuantization", "scales": scales, "block_size": size}
     blocks = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), details=details)
     w = Value("w", INT4, (units, depth), numbers, blocks)
-    op = FullyConnected(var(x), w, const(rng.normal(size=units), np.float32))
+    bias = rng.normal(size=units).astype(np.float32)
+    op = FullyConnected(var(x), w, const(bias))
     graph = graph_of(op)
     graph.table = [scales, *graph.values()]
     (wanted,) = run_patched(graph, [x], optimized=True)
     assert_close(kernel_results(op, [x])[0], wanted)
+    (wrong,) = run_patched(graph, [x])
+    np.testing.assert_array_equal(wrong, np.broadcast_to(bias, (batch, units)))
+    assert select_kernels(Model([graph])) is Kernels.OPTIMIZED
 
 
 def test_blocks_without_scales() -> None:

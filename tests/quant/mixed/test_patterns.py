@@ -99,6 +99,19 @@ def test_patterns_without_quantized_operators_are_not_tried(monkeypatch: pytest.
     assert (raised.schemes, raised.sqnr, raised.notes) == ({}, None, [])
 
 
+@pytest.mark.parametrize("samples", [[], [[np.zeros((4, 8), np.float32)]]], ids=["no samples", "zeros"])
+def test_patterns_are_not_tried_if_no_error_can_be_measured(samples: list[list[np.ndarray]]) -> None:
+    """The SQNR of an output of zeros has no meaning."""
+    model = circlekit.parse(
+        "graph main(%x: f32[4,8]) -> %y {\n  %s = Softmax(%x)\n  %z = Sub(%s, %s)\n  %y = Mul(%z, %x)\n}"
+    )
+    ranges = ranges_of(model, circlekit.calibrate(model, SAMPLES))
+    raised = raise_patterns(model, lambda o: plan_model(model, "int8", ranges, operators=o), samples)
+    assert not raised.schemes
+    (note,) = raised.notes
+    assert note.endswith("not tried: no sample gives an output with a finite number other than 0")
+
+
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
 def test_patterns_are_not_tried_if_the_error_is_small(scheme: str) -> None:
     text = "graph main(%x: f32[4,8]) -> %y { %s = Softmax(%x)\n %y = Mul(%s, 2.0)\n }"

@@ -99,11 +99,11 @@ def test_percentiles_are_from_0_to_100_in_ascending_order(low: float, high: floa
         embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5", low, high)
 
 
-@pytest.mark.parametrize("numbers", [(np.nan, 1), (0, np.nan), (2, 1)])
-def test_the_min_of_a_range_is_at_most_its_max(numbers: tuple[float, float], tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", [(np.nan, 1), (0, np.nan), (2, 1), (-np.inf, 0), (0, 1e39)])
+def test_ranges_are_finite_with_min_at_most_max(numbers: tuple[float, float], tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["value/run_0/model_0/subg_0/input_0"] = np.array(numbers, np.float32)
-    with pytest.raises(FormatError, match="expected min <= max at /value/run_0/model_0/subg_0/input_0, got"):
+        file["value/run_0/model_0/subg_0/input_0"] = np.array(numbers, np.float64)
+    with pytest.raises(FormatError, match="numbers min <= max at /value/run_0/model_0/subg_0/input_0, got"):
         embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5")
 
 

@@ -253,6 +253,13 @@ def test_bad_numbers_end_in_a_sentence(text: str, message: str) -> None:
         quantize_with_minmax(model, UINT8)
 
 
+def test_an_error_names_the_graph_if_there_are_several() -> None:
+    good, bad = (FC.format(w=0.25, b=0.5, r=r) for r in (4.0, "inf"))
+    model = parse(f"{good}\n{bad.replace('main', 'other')}")
+    with pytest.raises(CirclekitError, match=r"%y: expected a recorded range .*\n  at text > other$"):
+        quantize_with_minmax(model, UINT8)
+
+
 @pytest.mark.parametrize(
     ("layers", "message"),
     [

@@ -132,6 +132,11 @@ class FullyConnected(
     def macs(self) -> int:
         return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
 
+    def has_reference_kernel(self) -> bool:
+        """Return False for weights in blocks: LiteRT's reference kernel takes all their scales for 0."""
+        quantization = self.weights.quantization
+        return (quantization is None or not quantization.is_blockwise) and super().has_reference_kernel()
+
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.weights.dtype
         hybrid = is_hybrid(self.input, self.weights)

@@ -161,10 +161,10 @@ def block_scales(op: Any) -> Array | None:
     A block has K / blocks neighboring weights of one row.  Raise ModelError if the scales are not constant.
     In LiteRT, only the optimized kernel uses such scales, for rows of 32 or more weights and 4 or more units.
     """
-    details = op.weights.quantization.details if op.weights.quantization is not None else None
-    if not details or details.get("") != "BlockwiseQuantization":  # the key "" holds the table's name
+    quantization = op.weights.quantization
+    if quantization is None or not quantization.is_blockwise:
         return None
-    scales = details.get("scales")
+    scales = quantization.details.get("scales")
     if not isinstance(scales, Value) or scales.data is None:
         raise ModelError(f"expected constant block scales of %{op.weights.name}, got {scales}")
     units = op.weights.static_shape[0]

@@ -145,7 +145,7 @@ def raise_patterns(
     """Return the operators of patterns to raise.
 
     No operator is raised if the quantized model has at least MIN_SQNR, if its activations stay float, or if
-    its SQNR cannot be measured (``measured_sqnr`` returns None).
+    its SQNR cannot be measured (``measured_sqnr`` returns None).  In the last case, a note says so.
     A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.
@@ -158,11 +158,15 @@ def raise_patterns(
         if quantized := [op for op in ops if is_quantized(op, plan)]:
             patterns.setdefault(name, []).extend(quantized)
     result = Raised()
-    if not patterns:
+    activations = SCHEMES[plan.scheme].activations
+    if not patterns or activations is None:
         return result
     best = result.sqnr = measured_sqnr(model, plan, samples)
-    activations = SCHEMES[plan.scheme].activations
-    if best is None or activations is None or best >= MIN_SQNR[activations.bits]:
+    if best is None:
+        reason = "no sample gives an output with a finite number other than 0"
+        result.notes.append(f"patterns that often lose much are not tried: {reason}")
+        return result
+    if best >= MIN_SQNR[activations.bits]:
         return result
     result.notes.append(f"{best:.1f} dB is too little: patterns that often lose much are tried")
     for name, ops in patterns.items():

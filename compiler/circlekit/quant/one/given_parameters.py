@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.dtypes import i8, i64, u8
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import working_on
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.quantized_values import is_quantized
@@ -27,9 +28,10 @@ def requantize_int8_to_uint8(model: Model) -> None:
     operands and results of an operator do not fit any more.  The model is changed even if an error is raised.
     """
     for graph in model.graphs:
-        for value in graph.values():
-            if value.dtype is i8 and is_quantized(value):
-                _to_uint8(value)
+        with working_on(graph, model):
+            for value in graph.values():
+                if value.dtype is i8 and is_quantized(value):
+                    _to_uint8(value)
         touch_ops(graph)
     check_shapes(model)
 

@@ -23,6 +23,9 @@ from circlekit.quant.one.sample_data import check_percentiles
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
 """Matches the paths of datasets below ``/value``."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of a range: models store ranges as float32."""
+
 Place = tuple[int, str, int]
 """A tensor: (index of its graph, ``op`` or ``input``, index of the operator or input)."""
 
@@ -68,7 +71,8 @@ def _float_tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of model 0 as float64[runs, 2].
 
-    Raise FileError or LimitError, or FormatError for a dataset that is not a range with min <= max.
+    Raise FileError or LimitError, or FormatError for a dataset that is not a range with min <= max, both
+    finite float32 numbers.
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
@@ -78,9 +82,10 @@ def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
         if match is None or array.dtype.kind != "f" or array.size != 2:
             expected = "two floats at run_R/model_M/subg_G/op_N"
             raise FormatError(f"{os.fspath(path)}: expected {expected}, got /value/{name}")
-        if not array.flat[0] <= array.flat[1]:  # NaN, too
+        if not -LARGEST <= array.flat[0] <= array.flat[1] <= LARGEST:  # NaN, too
             numbers = f"{array.flat[0]:g} and {array.flat[1]:g}"
-            raise FormatError(f"{os.fspath(path)}: expected min <= max at /value/{name}, got {numbers}")
+            expected = f"finite float32 numbers min <= max at /value/{name}"
+            raise FormatError(f"{os.fspath(path)}: expected {expected}, got {numbers}")
         run, model, graph, kind, number = match.groups()
         if int(model) == 0:
             place = (int(graph), "input" if kind == "input_" else "op", int(number))

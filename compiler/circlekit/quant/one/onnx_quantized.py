@@ -21,6 +21,7 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.graph import Model
+from circlekit.ir.location import working_on
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array, Quantization, Value
@@ -71,22 +72,27 @@ def quantize_onnx_model(model: Model) -> None:
             "model is quantized by record-minmax and --quantize_with_minmax"
         )
     for graph in model.graphs:
-        editor = GraphEditor(model, graph)
-        _read_activations(editor)
-        _read_constants(editor)
-        if lone := next((op for op in graph if _is_custom(op, QUANTIZE)), None):
-            expected = f"expected that only {DEQUANTIZE} reads it, and that it is not an output"
-            raise UnsupportedError(f"%{lone.output.name}: {expected}")
-        editor.finish()
-        _quantize_rest(editor)
-        editor.finish()
-        touch_ops(graph)
-        remove_ranges(graph)
+        with working_on(graph, model):
+            _quantize_graph(GraphEditor(model, graph))
     try:
         check_shapes(model)
     except ModelError as error:
         note = f"tensors without {QUANTIZE} and {DEQUANTIZE} stay float; constants become int16"
         raise error.note(note) from None
+
+
+def _quantize_graph(editor: GraphEditor) -> None:
+    """Quantize one graph; raise the errors of ``quantize_onnx_model``, but not those of ``check_shapes``."""
+    _read_activations(editor)
+    _read_constants(editor)
+    if lone := next((op for op in editor.graph if _is_custom(op, QUANTIZE)), None):
+        expected = f"expected that only {DEQUANTIZE} reads it, and that it is not an output"
+        raise UnsupportedError(f"%{lone.output.name}: {expected}")
+    editor.finish()
+    _quantize_rest(editor)
+    editor.finish()
+    touch_ops(editor.graph)
+    remove_ranges(editor.graph)
 
 
 def _is_custom(op: Op | None, name: str) -> bool:

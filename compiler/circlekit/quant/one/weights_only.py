@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.graph import Model
+from circlekit.ir.location import working_on
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import packed
@@ -99,16 +100,21 @@ that share weights and have the same key share the new constant, too; ``make`` i
 def _replace_weights(model: Model, replacement: Replacement) -> None:
     """Replace the constant float weights of all layers by what ``replacement`` returns for them."""
     for graph in model.graphs:
-        editor = GraphEditor(model, graph)
-        for op, name, axis in _weights(graph.ops):
-            index = index_of(op, name)
-            value = op.inputs[index]
-            if not is_float_constant(value):
-                continue
-            key_and_make = replacement(op, value, axis)
-            if key_and_make is not None:
-                editor.replace_constant(op, index, *key_and_make)
-        editor.finish()
+        with working_on(graph, model):
+            _replace_weights_of_graph(GraphEditor(model, graph), replacement)
+
+
+def _replace_weights_of_graph(editor: GraphEditor, replacement: Replacement) -> None:
+    """Do what ``_replace_weights`` does, for one graph."""
+    for op, name, axis in _weights(editor.graph.ops):
+        index = index_of(op, name)
+        value = op.inputs[index]
+        if not is_float_constant(value):
+            continue
+        key_and_make = replacement(op, value, axis)
+        if key_and_make is not None:
+            editor.replace_constant(op, index, *key_and_make)
+    editor.finish()
 
 
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:

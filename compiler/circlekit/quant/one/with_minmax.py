@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import working_on
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ops.arithmetic.cast import Cast
@@ -70,7 +71,8 @@ def quantize_operators(
         task = Task(graph, settings, own, GraphEditor(model, graph))
         task.float_ops = {op: why for op in graph if (why := _obstacle(op)) is not None}
         task.float_ops |= {op: why for op, why in (floats or {}).items() if op.graph is graph}
-        plans[graph] = _quantize_graph(task, scheme)
+        with working_on(graph, model):
+            plans[graph] = _quantize_graph(task, scheme)
     check_shapes(model)
     return Plan(scheme, [plans.get(graph, GraphPlan()) for graph in model.graphs])
 

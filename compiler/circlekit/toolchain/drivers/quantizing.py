@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.drivers.optimizing import PROFILE
@@ -16,7 +16,7 @@ from circlekit.toolchain.option import (
     UsageFault,
     Values,
 )
-from circlekit.toolchain.quantizer_modes import GROUPS, METRICS
+from circlekit.toolchain.quantizer_modes import ALGORITHMS, GROUPS, METRICS, SIDES
 from circlekit.toolchain.session import Session
 
 
@@ -100,6 +100,21 @@ def _check(values: Values) -> None:
         raise UsageFault(f"Unsupported mode: {values['mode']!r} (expected {' or '.join(ESTIMATORS)})")
     for name, (kind, word) in ESTIMATORS[values["mode"]].items():
         _check_number(kind, values[name], f"{name} must be {word}")
+    if values.get("ampq"):
+        _check_mixed(values)
+
+
+def _check_mixed(values: Values) -> None:
+    """Raise UsageFault for wrong options of ``ampq``, before ranges are recorded, which may take long."""
+    choices: dict[str, Iterable[str]] = {"ampq_algorithm": ALGORITHMS}
+    if values["ampq_algorithm"] == "bisection":
+        choices["bisection_type"] = SIDES
+    for name, known in choices.items():
+        if values[name] not in known:
+            raise UsageFault(f"{name}: expected {' or '.join(known)}, got {values[name]!r}")
+    ratio = float(values.get("ampq_qerror_ratio", 0.5))
+    if not 0 <= ratio <= 1:
+        raise UsageFault(f"ampq_qerror_ratio: expected a number from 0 to 1, got {ratio:g}")
 
 
 ESTIMATORS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {
