@@ -95,6 +95,8 @@ def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
 
 
 PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
+OFFSET = "quant(scale: 0.25, zero_point: 1)"
+OFFSETS = "quant(scale: [0.25, 0.25], zero_point: [1, 1], axis: 0)"
 BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
 
 
@@ -107,6 +109,7 @@ BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
         ("quant(scale: 0.25)", BIAS_PER_CHANNEL, True, False),
         ("quant(scale: 0.25)", "quant(scale: 0.125, zero_point: 1)", False, False),
         (PER_CHANNEL, "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)", True, False),
+        (OFFSETS, BIAS_PER_CHANNEL, False, False),
     ],
 )
 def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
@@ -122,6 +125,76 @@ def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
     inputs: list[Array] = [np.ones((1, 2, 2, 4), np.int8)]
     assert_runs("litert", model, inputs, litert)
     assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+ROWS, BIAS = "f32[2,4]", "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)"
+INTEGER_ROWS, INTEGERS = "i8[2,4] quant(scale: 0.5)", "i8[2,2] quant(scale: 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("data", "lines", "litert", "xnnpack"),
+    [
+        (ROWS, f"%w = const i8[2,4] {OFFSET} constant(1); FullyConnected(%x, %w) : f32[2,2]", True, False),
+        (ROWS, f"%w = const i8[2,4] {OFFSETS} constant(1); FullyConnected(%x, %w) : f32[2,2]", True, False),
+        (ROWS, f"%w = const i8[4,2] {OFFSET} constant(1); BatchMatMul(%x, %w) : f32[2,2]", True, False),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {OFFSET} constant(1); FullyConnected(%x, %w) : {INTEGERS}",
+            True,
+            True,  # XNNPACK leaves it to LiteRT
+        ),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {OFFSETS} constant(1); FullyConnected(%x, %w) : {INTEGERS}",
+            True,
+            False,
+        ),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {PER_CHANNEL} constant(1); %b = const i32[2] {BIAS} [1, 2];"
+            f"FullyConnected(%x, %w, %b) : {INTEGERS}",
+            True,
+            False,
+        ),
+        (
+            ROWS,
+            f'%w = const i4[2,4] {OFFSET} raw("ERERERE="); FullyConnected(%x, %w) : f32[2,2]',
+            False,
+            False,
+        ),
+    ],
+)
+def test_zero_points_of_weights(data: str, lines: str, litert: bool, xnnpack: bool) -> None:
+    *constants, layer = lines.split(";")
+    model = circlekit.parse("\n".join([f"graph main(%x: {data}) -> %y {{", *constants, f"%y = {layer}", "}"]))
+    inputs: list[Array] = [np.ones((2, 4), np.int8 if data is INTEGER_ROWS else np.float32)]
+    assert_runs("litert", model, inputs, litert)
+    assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("adj_x", ["true", "false"])
+def test_xnnpack_computes_wrong_products_of_floats_with_computed_integers(
+    is_constant: bool, adj_x: str
+) -> None:
+    """XNNPACK takes such a BATCH_MATMUL, and packs the weights before the integers are there."""
+    integers = np.arange(16, dtype=np.int8).reshape(4, 4)
+    form = "i8[4,4] quant(scale: 0.25)"
+    inputs = "" if is_constant else f", %w: {form}"
+    constant = f"%w = const {form} {integers.tolist()}" if is_constant else ""
+    model = circlekit.parse(
+        f"""graph main(%x: f32[4,4]{inputs}) -> %y {{
+          {constant}
+          %y = BatchMatMul(%x, %w) {{adj_x: {adj_x}}}
+        }}"""
+    )
+    assert (find_target("litert-xnnpack").refusal(model.main.ops[0]) is None) == is_constant
+    runtime = RUNTIMES["litert-xnnpack"]
+    if find_spec("ai_edge_litert") is not None:
+        arrays = [np.eye(4, dtype=np.float32), integers][: len(model.main.inputs)]
+        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), arrays)])
+        assert ran.outputs is not None, ran.reason
+        assert np.allclose(ran.outputs[0], integers * 0.25, atol=0.1) == is_constant
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,9 @@ def test_every_table_can_be_read() -> None:
         for code, entry in {**found.operators, **found.delegated}.items():
             assert code in schema, (name, code)
             assert {"version", "forms"} <= entry.keys() <= ENTRY_KEYS, code
-            assert set(entry.get("strict", ())) <= KINDS.keys(), (name, code)
+            for kind, forms in entry.get("strict", {}).items():
+                assert kind in KINDS, (name, code)
+                assert forms == "any" or {*forms} <= entry["forms"].keys(), (name, code)
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
                 assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)

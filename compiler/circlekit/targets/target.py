@@ -18,8 +18,8 @@ Other keys of a table:
     extends       the name of a table whose operators the target also has
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
-                  ``operators``.  An entry may also have the key ``strict``, a list of kinds of constraints:
-                  see ``Target.delegate_refusal``
+                  ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
+                  named there, a list of forms, or "any"; see ``Target.delegate_refusal``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
@@ -96,22 +96,24 @@ class Target:
         return self._strict_shortfall(op) or _shortfall_in(self.operators, op, self.title)
 
     def _strict_shortfall(self, op: Op) -> _Shortfall | None:
-        """Return why the delegate takes ``op`` and then ends in an error; None if it does not do this."""
+        """Return why the delegate takes ``op`` and then fails; None if it does not do this."""
         entry = self.delegated.get(op.code, {})
-        strict = entry.get("strict", ())
-        if not strict or isinstance(op, OpaqueOp):
+        if "strict" not in entry or isinstance(op, OpaqueOp):
             return None
-        constraints = entry["forms"].get(form_of(op), {})
+        form = form_of(op)
+        strict = {kind for kind, forms in entry["strict"].items() if forms == "any" or form in forms}
+        constraints = entry["forms"].get(form, {})
         others = {kind: content for kind, content in constraints.items() if kind not in strict}
         if next(obstacles(op, others), None) is not None:
             return None
-        return _limit(op, constraints, f"{self.title} loads")
+        return _limit(op, constraints, f"{self.title} runs")
 
     def delegate_refusal(self, op: Op) -> str | None:
         """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none.
 
         The runtime runs such an operator itself.  There is one exception: the operator violates constraints
-        of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error.
+        of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error, or
+        the delegate computes wrong numbers.
         """
         if not self.delegated:
             return None
