@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.arithmetic.comparison import Select
@@ -212,6 +214,44 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
     dims = ",".join(map(str, shape))
     model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = {line} }}")
     assert_runs("litert-xnnpack", model, [np.ones(shape, np.float32)], runs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "form", "runs"),
+    [
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 0)", True),
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 1)", False),
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 2)", False),
+        ("[2,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[2,3]", "quant(scale: 0.5, axis: 2)", False),  # as in the biases of old models for microcontrollers
+        ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
+        ("[]", "quant(scale: 0.5, axis: 3)", True),
+    ],
+)
+@pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
+def test_litert_loads_no_tensor_whose_scales_do_not_fit_its_shape(
+    shape: str, form: str, runs: bool, target: str
+) -> None:
+    model = circlekit.parse(f"graph main(%x: i8{shape} {form}) -> %y {{ %y = Shape(%x) {{out_type: i32}} }}")
+    rank = 0 if shape == "[]" else 2
+    if find_spec("ai_edge_litert") is not None:
+        job = Job(content_of(model.main, "tflite"), [np.ones((2, 3)[:rank], np.int8)])
+        (ran,) = run_jobs(RUNTIMES["litert"], [job])
+        assert (ran.outputs is not None) == runs, ran.reason
+    refusal = find_target(target).refusal(model.main.ops[0]) or ""
+    assert ("only with scales that fit its shape" in refusal) == (not runs)
+
+
+@pytest.mark.parametrize(("code", "runs"), [("TFLite_Detection_PostProcess", True), ("XC_pad", False)])
+def test_custom_operators_of_litert(code: str, runs: bool) -> None:
+    """It has a few, of which a wrong use ends the process."""
+    op = OpaqueOp(Value("x", f32, (2,)), code="CUSTOM", custom_code=code, results=[Value("y", f32, (2,))])
+    if find_spec("ai_edge_litert") is not None:
+        content = to_bytes(Model([graph_of(op)]), "tflite")
+        (ran,) = run_jobs(RUNTIMES["litert"], [Job(content, [np.ones(2, np.float32)])])
+        assert ("unresolved custom op" not in ran.reason) == runs, ran.reason
+    assert all((find_target(name).refusal(op) is None) == runs for name in ("litert", "litert-xnnpack"))
 
 
 @pytest.mark.parametrize(("act", "runs"), [("RELU", True), ("NONE", False), ("RELU6", False)])

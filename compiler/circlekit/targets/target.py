@@ -15,13 +15,15 @@ the attributes that the runtime ignores (see ``ignored_attributes``).
 
 Other keys of a table:
 
-    extends       the name of a table whose operators the target also has
+    extends       the name of a table whose operators the target also has, and whose keys count if this table
+                  lacks them
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
                   ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
                   named there, a list of forms, or "any"; see ``Target.delegate_refusal``
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
+    checks_scales true if a model does not load if the scales of a tensor do not fit its shape
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
                   of bytes that it could copy in this time
 """
@@ -39,6 +41,7 @@ from circlekit.errors import UnsupportedError, check_name, did_you_mean, shown
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
+from circlekit.targets.scale_check import scales_misfit
 
 TABLES = Path(__file__).with_name("tables")
 
@@ -67,6 +70,7 @@ class Target:
     is_complete: bool = False
     run_bytes: int = 0
     input_dtypes: frozenset[str] | None = None
+    checks_scales: bool = False
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
@@ -89,6 +93,9 @@ class Target:
 
     def _shortfall(self, op: Op) -> _Shortfall | None:
         """Return what the runtime and its delegate lack to run ``op``; None if one of them can run it."""
+        if self.checks_scales and (misfit := scales_misfit(op)) is not None:
+            sentence = f"{self.title} loads a tensor only with scales that fit its shape, got {misfit}"
+            return _Shortfall(sentence, "tensors with scales that fit their shapes")
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
@@ -203,22 +210,31 @@ def find_target(name: str) -> Target:
 @cache
 def _read_target(name: str) -> Target:
     """Return the target with this name, which has a table."""
-    path = TABLES / f"{name.replace('-', '_')}.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
-    base = find_target(table["extends"]).operators if table.get("extends") else {}
+    table = _read_table(name)
     return Target(
         table["name"],
         table["title"],
         table["version"],
         table["source"],
         frozenset(table["formats"]),
-        {**base, **table["operators"]},
+        table["operators"],
         frozenset(table.get("custom", ())),
         table.get("delegated", {}),
         table.get("complete", False),
         table.get("run_bytes", 0),
         None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
+        table.get("checks_scales", False),
     )
+
+
+def _read_table(name: str) -> dict[str, Any]:
+    """Return the table of the target with this name, together with the table that it extends."""
+    path = TABLES / f"{name.replace('-', '_')}.json"
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not table.get("extends"):
+        return table
+    base = _read_table(table["extends"])
+    return {**base, **table, "operators": {**base["operators"], **table["operators"]}}
 
 
 @cache
