@@ -267,6 +267,33 @@ def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> Non
     assert_runs("litert", model, [np.ones((1, 3), np.int8)], runs)
 
 
+@pytest.mark.parametrize(
+    ("data", "line", "runs"),
+    [
+        ("i16[1,4] quant(scale: 0.001)", f"Softmax(%x) : i16[1,4] quant(scale: {1 / 32767})", True),
+        ("i16[1,4] quant(scale: 0.001)", f"Softmax(%x) : i16[1,4] quant(scale: {1 / 32000})", False),
+        ("i8[1,4] quant(scale: 0.1)", "Softmax(%x) : i8[1,4] quant(scale: 0.003908, zero_point: -128)", True),
+        ("i8[1,4] quant(scale: 0.1)", "Softmax(%x) : i8[1,4] quant(scale: 0.0039, zero_point: -128)", False),
+        (
+            "i8[1,4] quant(scale: 0.1)",
+            f"Softmax(%x) : i16[1,4] quant(scale: {1 / 65535}, zero_point: -32768)",
+            True,
+        ),
+        ("i16[1,4] quant(scale: 0.001)", f"Tanh(%x) : i16[1,4] quant(scale: {1 / 32767})", True),
+        ("i16[1,4] quant(scale: 0.001)", f"Tanh(%x) : i16[1,4] quant(scale: {1 / 32700})", False),
+        ("i16[1,4] quant(scale: 0.001)", f"Logistic(%x) : i16[1,4] quant(scale: {1 / 32767})", False),
+        ("i16[1,4] quant(scale: 0.01)", "Quantize(%x) : i32[1,4] quant(scale: 0.001)", True),
+        ("i16[1,4] quant(scale: 0.01)", "Quantize(%x) : i32[1,4]", False),
+        ("i32[1,4] quant(scale: 0.01)", "Quantize(%x) : i16[1,4] quant(scale: 0.01)", True),
+        ("i32[1,4] quant(scale: 0.01)", "Quantize(%x) : u8[1,4] quant(scale: 0.01)", False),
+    ],
+)
+def test_litert_takes_some_scales_of_integers(data: str, line: str, runs: bool) -> None:
+    model = circlekit.parse(f"graph main(%x: {data}) -> %y {{ %y = {line} }}")
+    array = np.ones((1, 4), model.main.inputs[0].dtype.numpy)
+    assert_runs("litert", model, [array], runs)
+
+
 @pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
 @pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
 def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:

@@ -162,6 +162,8 @@ def test_constraints(constraints: dict[str, Any], good: Op, bad: Op, expected: s
         ({"symmetric": ["lhs"]}, "zero point 0 of lhs, got [3]"),
         ({"same_scale": [["lhs", "output"]]}, "the same scale and zero point of lhs and output"),
         ({"scale": {"output": [0.25, 0]}}, "scale 0.25 and zero point 0 of output"),
+        ({"scale": {"output": [0.499, 0, 0.01]}}, None),
+        ({"scale": {"output": [0.499, 0, 0.001]}}, "scale 0.499 and zero point 0 of output"),
         ({"scale": {"output": [None, 0]}}, None),
         ({"scale": {"output": [None, 3]}}, "any scale and zero point 3 of output"),
         ({"symmetric": ["rhs"], "scale": {"output": [0.5, 0]}}, None),
