@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.enums import Activation
@@ -25,7 +26,7 @@ from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
-from tools.probe_targets.recurrent import recurrent_samples
+from tools.probe_targets.recurrent import float_sample
 from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
@@ -193,7 +194,7 @@ def test_xnnpack_computes_wrong_products_of_floats_with_computed_integers(
     assert (find_target("litert-xnnpack").refusal(model.main.ops[0]) is None) == is_constant
     runtime = RUNTIMES["litert-xnnpack"]
     if find_spec("ai_edge_litert") is not None:
-        arrays = [np.eye(4, dtype=np.float32), integers][: len(model.main.inputs)]
+        arrays: list[Array] = [np.eye(4, dtype=np.float32), integers][: len(model.main.inputs)]
         (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), arrays)])
         assert ran.outputs is not None, ran.reason
         assert np.allclose(ran.outputs[0], integers * 0.25, atol=0.1) == is_constant
@@ -294,17 +295,18 @@ def test_litert_takes_some_scales_of_integers(data: str, line: str, runs: bool) 
     assert_runs("litert", model, [array], runs)
 
 
-@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"])
 @pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
 def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:
     """Without one, its kernel leaves out a step, and reads memory that it has not set."""
-    sample, runtime = next(recurrent_samples(code, SEED)), RUNTIMES["litert"]
+    sample, runtime = float_sample(code, ["aux_", "projection_"], SEED), RUNTIMES["litert"]
     sample.op.act = act  # type: ignore[attr-defined]
     is_right = act is not Activation.NONE
     if find_spec(runtime.package.replace("-", "_")) is not None:
         (ran,) = run_jobs(runtime, [Job(content_of(sample.graph, "tflite"), sample.inputs)])
         assert (probe.judged(runtime, sample, ran) == "") == is_right
     assert (find_target("litert").refusal(sample.op) is None) == is_right
+    assert (undefined(Model([sample.graph])) is None) == is_right
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def constant(op: Op, index: int) -> Op:
     return op
 
 
-ENTRY_KEYS = {"version", "forms", "source", "ignores", "strict"}
+ENTRY_KEYS = {"version", "forms", "source", "ignores", "strict", "constraints"}
 
 SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 0.5)])
 
@@ -243,6 +243,8 @@ def test_every_table_can_be_read() -> None:
         for code, entry in {**found.operators, **found.delegated}.items():
             assert code in schema, (name, code)
             assert {"version", "forms"} <= entry.keys() <= ENTRY_KEYS, code
+            assert entry.get("constraints", {}).keys() <= KINDS.keys(), (name, code)
+            assert entry["forms"] == "any" or "constraints" not in entry, (name, code)
             for kind, forms in entry.get("strict", {}).items():
                 assert kind in KINDS, (name, code)
                 assert forms == "any" or {*forms} <= entry["forms"].keys(), (name, code)

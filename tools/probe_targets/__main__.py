@@ -73,7 +73,8 @@ def main() -> int:
                 - {*sampled_codes(runtime.format), *chosen}
             )
         for code in registered(sorted(unjudged), runtime):
-            table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
+            kept = old.get("operators", {}).get(code, {})
+            table["operators"][code] = {**kept, "version": None, "forms": "any", "source": UNPROBED}
         path.write_text(text_of(table), encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s")
     return line.exit_code(False)

@@ -210,9 +210,10 @@ class _Typing:
         ):
             array = array * LARGE_FACTOR
         zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
+        array = array + zero
         if dtype is DType.INT4:
-            return np.minimum(array + zero, dtype.limits[1])
-        return np.abs(array + zero) if dtype.short.startswith("u") else array + zero
+            array = np.minimum(array, dtype.limits[1])
+        return np.abs(array) if dtype.short.startswith("u") else array
 
     def _quantization(
         self, spec: Operand, index: int, dtype: DType, shape: tuple[int, ...]

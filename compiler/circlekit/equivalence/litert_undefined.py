@@ -19,7 +19,7 @@ from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
-from circlekit.ops.recurrent.lstm import FullLstm, Lstm
+from circlekit.ops.recurrent.lstm import Lstm, LstmLayer
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 
 LEAST_SOFTMAX_SCALE = 2.0**-26
@@ -58,7 +58,7 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
-    if isinstance(op, FullLstm) and op.input.dtype is f32 and op.act is Activation.NONE:
+    if isinstance(op, LstmLayer) and op.input.dtype is f32 and op.act is Activation.NONE:
         is_basic = isinstance(op, Lstm) and op.is_basic
         return None if is_basic else "LiteRT's float LSTM without an activation leaves its output unset"
     if isinstance(op, Softmax | LogSoftmax) and op.input.dtype in (i8, u8):

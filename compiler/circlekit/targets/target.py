@@ -10,8 +10,9 @@ A table is a JSON file:
 The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
 run ("any": every form).  A form is the dtypes and kinds of quantization of operands and results, such as
 ``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``).  An
-entry and the object of a form may name their own ``source``.  The entry may also have the key ``ignores``:
-the attributes that the runtime ignores (see ``ignored_attributes``).
+entry and the object of a form may name their own ``source``.  The entry may also have the keys ``ignores``,
+the attributes that the runtime ignores (see ``ignored_attributes``), and ``constraints``, those of every form
+if ``forms`` is "any".
 
 Other keys of a table:
 
@@ -157,7 +158,8 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
         return _Shortfall(sentence, f"a usual {op.code}")
     forms = entry["forms"]
     if forms == "any":
-        return None
+        # a custom or otherwise undeclared operator has no names for its operands
+        return None if isinstance(op, OpaqueOp) else _limit(op, entry.get("constraints", {}), f"{title} has")
     form = form_of(op)
     constraints = forms.get(form)
     if constraints is None:
