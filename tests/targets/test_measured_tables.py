@@ -194,7 +194,8 @@ def test_xnnpack_computes_wrong_products_of_floats_with_computed_integers(
     assert (find_target("litert-xnnpack").refusal(model.main.ops[0]) is None) == is_constant
     runtime = RUNTIMES["litert-xnnpack"]
     if find_spec("ai_edge_litert") is not None:
-        arrays: list[Array] = [np.eye(4, dtype=np.float32), integers][: len(model.main.inputs)]
+        x: Array = np.eye(4, dtype=np.float32)
+        arrays = [x] if is_constant else [x, integers]
         (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), arrays)])
         assert ran.outputs is not None, ran.reason
         assert np.allclose(ran.outputs[0], integers * 0.25, atol=0.1) == is_constant
