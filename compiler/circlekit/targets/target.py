@@ -22,6 +22,9 @@ Other keys of a table:
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
                   ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
                   named there, a list of forms, or "any"; see ``Target.delegate_refusal``
+    delegated_custom  the custom operators that the delegate runs
+    unpacks       operators, with the forms that the delegate computes when the model is loaded, if their
+                  operand is constant; then it takes the result for a constant
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
     checks_scales true if a model does not load if the scales of a tensor do not fit its shape
@@ -32,7 +35,7 @@ Other keys of a table:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,6 +43,7 @@ from typing import Any, NamedTuple
 
 from circlekit.errors import UnsupportedError, check_name, did_you_mean, shown
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+from circlekit.ir.value import Value
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.scale_check import scales_misfit
@@ -72,6 +76,8 @@ class Target:
     run_bytes: int = 0
     input_dtypes: frozenset[str] | None = None
     checks_scales: bool = False
+    unpacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    delegated_custom: frozenset[str] = frozenset()
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
@@ -98,7 +104,8 @@ class Target:
             sentence = f"{self.title} loads a tensor only with scales that fit its shape, got {misfit}"
             return _Shortfall(sentence, "tensors with scales that fit their shapes")
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
-            return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
+            known = self.custom | self.delegated_custom
+            return None if op.custom_code in known else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
             return None
         return self._strict_shortfall(op) or _shortfall_in(self.operators, op, self.title)
@@ -123,10 +130,22 @@ class Target:
         of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error, or
         the delegate computes wrong numbers.
         """
-        if not self.delegated:
+        if not self.delegated or (isinstance(op, OpaqueOp) and op.custom_code in self.delegated_custom):
             return None
-        shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
+        if self._is_unpacked(op.results[0] if op.results else None):
+            refusals = (self.delegate_refusal(reader) for reader in op.results[0].users)
+            reason = next(filter(None, refusals), None)
+            return reason and f"{op.code} is needed by an operator that is not delegated: {reason}"
+        unpacked = {name for name, value in op.operand_items() if self._is_unpacked(value)}
+        shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}", unpacked)
         return None if shortfall is None else shortfall.refusal
+
+    def _is_unpacked(self, value: Value | None) -> bool:
+        """Return whether the delegate computes ``value`` from a constant when the model is loaded."""
+        op = None if value is None else value.producer
+        if op is None or isinstance(op, OpaqueOp) or form_of(op) not in self.unpacks.get(op.code, ()):
+            return False
+        return all(v is not None and (v.is_const or self._is_unpacked(v)) for v in op.inputs)
 
 
 class _Shortfall(NamedTuple):
@@ -144,10 +163,13 @@ def _lacking(operator: str, title: str) -> _Shortfall:
     return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
 
 
-def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> _Shortfall | None:
+def _shortfall_in(
+    operators: Mapping[str, Mapping[str, Any]], op: Op, title: str, unpacked: Collection[str] = ()
+) -> _Shortfall | None:
     """Return why a runtime with these ``operators`` cannot run ``op``; None if it can.
 
-    ``title``: the name of the runtime in the sentence.
+    ``title``: the name of the runtime in the sentence.  ``unpacked``: the names of operands that count as
+    constant.
     """
     entry = operators.get(op.code)
     if entry is None:
@@ -166,6 +188,9 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
         known = sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS]
         sentence = f"{title} has no {op.code} for {form}; it has {', '.join(known)}"
         return _Shortfall(sentence, f"{op.code} for {' or '.join(known)}")
+    if unpacked and "constant" in constraints:
+        others = [name for name in constraints["constant"] if name not in unpacked]
+        constraints = {**constraints, "constant": others}
     version = op.version or op.required_version()
     if entry["version"] is not None and version > entry["version"]:
         sentence = f"{title} has {op.code} up to version {entry['version']}, got version {version}"
@@ -226,6 +251,8 @@ def _read_target(name: str) -> Target:
         table.get("run_bytes", 0),
         None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
         table.get("checks_scales", False),
+        table.get("unpacks", {}),
+        frozenset(table.get("delegated_custom", ())),
     )
 
 
