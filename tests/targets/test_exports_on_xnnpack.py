@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 import circlekit
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.targets.delegation import find_delegation
 from circlekit.targets.target import find_target
@@ -57,3 +58,58 @@ def test_export_is_delegated(name: str) -> None:
 @pytest.mark.parametrize("path", TICO, ids=lambda path: path.stem)
 def test_export_of_tico_is_delegated(path: Path) -> None:
     check(circlekit.load(path))
+
+
+WEIGHTS = {
+    "f16": "%c = const f16[4,8] gaussian(0, 1)",
+    "i8": "%c = const i8[4,8] quant(scale: 0.1, zero_point: 3) gaussian(0, 30)",
+    "i8 per channel": "%c = const i8[4,8] quant(scale: [0.1, 0.2, 0.1, 0.3], axis: 0) gaussian(0, 30)",
+    "u8": "%c = const u8[4,8] quant(scale: 0.1, zero_point: 128) constant(130)",
+    "i16": "%c = const i16[4,8] quant(scale: 0.1) gaussian(0, 30)",
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize(
+    "layer", ["FullyConnected(%x, %w) : f32[3,4]", "Add(%z, %w)", "Atan2(%z, %w)", "Relu(%z)"]
+)
+def test_weights_that_are_unpacked_count_as_constant(weights: str, layer: str) -> None:
+    """XNNPACK unpacks float16 and int8 when it loads a model, unless one of LiteRT's kernels reads them."""
+    model = circlekit.parse(
+        f"""graph main(%x: f32[3,8], %z: f32[4,8]) -> %y, %v {{
+          {weights}
+          %w = Dequantize(%c)
+          %y = {layer}
+          %v = Mul(%z, %w)
+        }}"""
+    )
+    content = to_bytes(model, "tflite")
+    assert_foreseen(content, delegation(content))
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (1, 1, 1, 1, 1, 1, 6)])
+def test_a_reshape_without_an_operand_for_the_shape(shape: tuple[int, ...]) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: f32[2,3]) -> %y {{
+          %a = Relu(%x)
+          %y = Reshape(%a) {{new_shape: {list(shape)}}}
+        }}"""
+    )
+    content = to_bytes(model, "tflite")
+    assert_foreseen(content, delegation(content))
+
+
+def test_custom_operators_that_xnnpack_runs() -> None:
+    options = "custom_options: array(u8, [1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0])"  # padding and strides
+    code = 'code: "CUSTOM", custom_code: "Convolution2DTransposeBias"'
+    model = circlekit.parse(
+        f"""graph main(%x: f32[1,4,4,2]) -> %y {{
+          %w = const f32[2,2,2,2] gaussian(0, 1)
+          %b = const f32[2] zeros
+          %y = Opaque(%x, %w, %b) {{{code}, extra: {{{options}}}}} : f32[1,8,8,2]
+        }}"""
+    )
+    content = to_bytes(model, "tflite")
+    assert_foreseen(content, delegation(content))
+    assert find_target(TARGET).refusal(model.main.ops[0]) is None
+    assert find_target("litert").refusal(model.main.ops[0]) is not None

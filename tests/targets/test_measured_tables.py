@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.equivalence.litert_undefined import undefined
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.arithmetic.comparison import Select
@@ -23,7 +26,7 @@ from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
-from tools.probe_targets.recurrent import recurrent_samples
+from tools.probe_targets.recurrent import float_sample
 from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
@@ -95,6 +98,8 @@ def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
 
 
 PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
+OFFSET = "quant(scale: 0.25, zero_point: 1)"
+OFFSETS = "quant(scale: [0.25, 0.25], zero_point: [1, 1], axis: 0)"
 BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
 
 
@@ -107,6 +112,7 @@ BIAS_PER_CHANNEL = "quant(scale: [0.125, 0.125], axis: 0)"
         ("quant(scale: 0.25)", BIAS_PER_CHANNEL, True, False),
         ("quant(scale: 0.25)", "quant(scale: 0.125, zero_point: 1)", False, False),
         (PER_CHANNEL, "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)", True, False),
+        (OFFSETS, BIAS_PER_CHANNEL, False, False),
     ],
 )
 def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
@@ -122,6 +128,77 @@ def test_xnnpack_fails_if_filter_and_bias_do_not_fit(
     inputs: list[Array] = [np.ones((1, 2, 2, 4), np.int8)]
     assert_runs("litert", model, inputs, litert)
     assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+ROWS, BIAS = "f32[2,4]", "quant(scale: [0.125, 0.125], zero_point: [1, 1], axis: 0)"
+INTEGER_ROWS, INTEGERS = "i8[2,4] quant(scale: 0.5)", "i8[2,2] quant(scale: 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("data", "lines", "litert", "xnnpack"),
+    [
+        (ROWS, f"%w = const i8[2,4] {OFFSET} constant(1); FullyConnected(%x, %w) : f32[2,2]", True, False),
+        (ROWS, f"%w = const i8[2,4] {OFFSETS} constant(1); FullyConnected(%x, %w) : f32[2,2]", True, False),
+        (ROWS, f"%w = const i8[4,2] {OFFSET} constant(1); BatchMatMul(%x, %w) : f32[2,2]", True, False),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {OFFSET} constant(1); FullyConnected(%x, %w) : {INTEGERS}",
+            True,
+            True,  # XNNPACK leaves it to LiteRT
+        ),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {OFFSETS} constant(1); FullyConnected(%x, %w) : {INTEGERS}",
+            True,
+            False,
+        ),
+        (
+            INTEGER_ROWS,
+            f"%w = const i8[2,4] {PER_CHANNEL} constant(1); %b = const i32[2] {BIAS} [1, 2];"
+            f"FullyConnected(%x, %w, %b) : {INTEGERS}",
+            True,
+            False,
+        ),
+        (
+            ROWS,
+            f'%w = const i4[2,4] {OFFSET} raw("ERERERE="); FullyConnected(%x, %w) : f32[2,2]',
+            False,
+            False,
+        ),
+    ],
+)
+def test_zero_points_of_weights(data: str, lines: str, litert: bool, xnnpack: bool) -> None:
+    *constants, layer = lines.split(";")
+    model = circlekit.parse("\n".join([f"graph main(%x: {data}) -> %y {{", *constants, f"%y = {layer}", "}"]))
+    inputs: list[Array] = [np.ones((2, 4), np.int8 if data is INTEGER_ROWS else np.float32)]
+    assert_runs("litert", model, inputs, litert)
+    assert_runs("litert-xnnpack", model, inputs, xnnpack)
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("adj_x", ["true", "false"])
+def test_xnnpack_computes_wrong_products_of_floats_with_computed_integers(
+    is_constant: bool, adj_x: str
+) -> None:
+    """XNNPACK takes such a BATCH_MATMUL, and packs the weights before the integers are there."""
+    integers = np.arange(16, dtype=np.int8).reshape(4, 4)
+    form = "i8[4,4] quant(scale: 0.25)"
+    inputs = "" if is_constant else f", %w: {form}"
+    constant = f"%w = const {form} {integers.tolist()}" if is_constant else ""
+    model = circlekit.parse(
+        f"""graph main(%x: f32[4,4]{inputs}) -> %y {{
+          {constant}
+          %y = BatchMatMul(%x, %w) {{adj_x: {adj_x}}}
+        }}"""
+    )
+    assert (find_target("litert-xnnpack").refusal(model.main.ops[0]) is None) == is_constant
+    runtime = RUNTIMES["litert-xnnpack"]
+    if find_spec("ai_edge_litert") is not None:
+        x: Array = np.eye(4, dtype=np.float32)
+        arrays = [x] if is_constant else [x, integers]
+        (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), arrays)])
+        assert ran.outputs is not None, ran.reason
+        assert np.allclose(ran.outputs[0], integers * 0.25, atol=0.1) == is_constant
 
 
 @pytest.mark.parametrize(
@@ -141,6 +218,44 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
     assert_runs("litert-xnnpack", model, [np.ones(shape, np.float32)], runs)
 
 
+@pytest.mark.parametrize(
+    ("shape", "form", "runs"),
+    [
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 0)", True),
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 1)", False),
+        ("[2,3]", "quant(scale: [0.5, 0.25], axis: 2)", False),
+        ("[2,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[2,3]", "quant(scale: 0.5, axis: 2)", False),  # as in the biases of old models for microcontrollers
+        ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
+        ("[]", "quant(scale: 0.5, axis: 3)", True),
+    ],
+)
+@pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
+def test_litert_loads_no_tensor_whose_scales_do_not_fit_its_shape(
+    shape: str, form: str, runs: bool, target: str
+) -> None:
+    model = circlekit.parse(f"graph main(%x: i8{shape} {form}) -> %y {{ %y = Shape(%x) {{out_type: i32}} }}")
+    rank = 0 if shape == "[]" else 2
+    if find_spec("ai_edge_litert") is not None:
+        job = Job(content_of(model.main, "tflite"), [np.ones((2, 3)[:rank], np.int8)])
+        (ran,) = run_jobs(RUNTIMES["litert"], [job])
+        assert (ran.outputs is not None) == runs, ran.reason
+    refusal = find_target(target).refusal(model.main.ops[0]) or ""
+    assert ("only with scales that fit its shape" in refusal) == (not runs)
+
+
+@pytest.mark.parametrize(("code", "runs"), [("TFLite_Detection_PostProcess", True), ("XC_pad", False)])
+def test_custom_operators_of_litert(code: str, runs: bool) -> None:
+    """It has a few, of which a wrong use ends the process."""
+    op = OpaqueOp(Value("x", f32, (2,)), code="CUSTOM", custom_code=code, results=[Value("y", f32, (2,))])
+    if find_spec("ai_edge_litert") is not None:
+        content = to_bytes(Model([graph_of(op)]), "tflite")
+        (ran,) = run_jobs(RUNTIMES["litert"], [Job(content, [np.ones(2, np.float32)])])
+        assert ("unresolved custom op" not in ran.reason) == runs, ran.reason
+    assert all((find_target(name).refusal(op) is None) == runs for name in ("litert", "litert-xnnpack"))
+
+
 @pytest.mark.parametrize(("act", "runs"), [("RELU", True), ("NONE", False), ("RELU6", False)])
 def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> None:
     model = circlekit.parse(
@@ -154,17 +269,45 @@ def test_litert_runs_an_integer_svdf_with_relu_only(act: str, runs: bool) -> Non
     assert_runs("litert", model, [np.ones((1, 3), np.int8)], runs)
 
 
-@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+@pytest.mark.parametrize(
+    ("data", "line", "runs"),
+    [
+        ("i16[1,4] quant(scale: 0.001)", f"Softmax(%x) : i16[1,4] quant(scale: {1 / 32767})", True),
+        ("i16[1,4] quant(scale: 0.001)", f"Softmax(%x) : i16[1,4] quant(scale: {1 / 32000})", False),
+        ("i8[1,4] quant(scale: 0.1)", "Softmax(%x) : i8[1,4] quant(scale: 0.003908, zero_point: -128)", True),
+        ("i8[1,4] quant(scale: 0.1)", "Softmax(%x) : i8[1,4] quant(scale: 0.0039, zero_point: -128)", False),
+        (
+            "i8[1,4] quant(scale: 0.1)",
+            f"Softmax(%x) : i16[1,4] quant(scale: {1 / 65535}, zero_point: -32768)",
+            True,
+        ),
+        ("i16[1,4] quant(scale: 0.001)", f"Tanh(%x) : i16[1,4] quant(scale: {1 / 32767})", True),
+        ("i16[1,4] quant(scale: 0.001)", f"Tanh(%x) : i16[1,4] quant(scale: {1 / 32700})", False),
+        ("i16[1,4] quant(scale: 0.001)", f"Logistic(%x) : i16[1,4] quant(scale: {1 / 32767})", False),
+        ("i16[1,4] quant(scale: 0.01)", "Quantize(%x) : i32[1,4] quant(scale: 0.001)", True),
+        ("i16[1,4] quant(scale: 0.01)", "Quantize(%x) : i32[1,4]", False),
+        ("i32[1,4] quant(scale: 0.01)", "Quantize(%x) : i16[1,4] quant(scale: 0.01)", True),
+        ("i32[1,4] quant(scale: 0.01)", "Quantize(%x) : u8[1,4] quant(scale: 0.01)", False),
+    ],
+)
+def test_litert_takes_some_scales_of_integers(data: str, line: str, runs: bool) -> None:
+    model = circlekit.parse(f"graph main(%x: {data}) -> %y {{ %y = {line} }}")
+    array = np.ones((1, 4), model.main.inputs[0].dtype.numpy)
+    assert_runs("litert", model, [array], runs)
+
+
+@pytest.mark.parametrize("code", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"])
 @pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
 def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:
     """Without one, its kernel leaves out a step, and reads memory that it has not set."""
-    sample, runtime = next(recurrent_samples(code, SEED)), RUNTIMES["litert"]
+    sample, runtime = float_sample(code, ["aux_", "projection_"], SEED), RUNTIMES["litert"]
     sample.op.act = act  # type: ignore[attr-defined]
     is_right = act is not Activation.NONE
     if find_spec(runtime.package.replace("-", "_")) is not None:
         (ran,) = run_jobs(runtime, [Job(content_of(sample.graph, "tflite"), sample.inputs)])
         assert (probe.judged(runtime, sample, ran) == "") == is_right
     assert (find_target("litert").refusal(sample.op) is None) == is_right
+    assert (undefined(Model([sample.graph])) is None) == is_right
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,37 @@ def test_luci_has_what_its_tests_of_passes_run() -> None:
             assert "only with act of NONE" in why, row
 
 
+MANY = ", ".join(["%x"] * 11)
+INT8, INT16 = "i8[2] quant(scale: 0.5)", "i16[2] quant(scale: 0.5)"
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "expected"),
+    [
+        ("i32[2]", "Add(%x, %x)", ""),
+        ("i32[2]", "Add(%x, %x) {act: RELU}", "act of NONE"),  # EvalAdd does not clip integers
+        ("f32[2]", f"Concatenation({MANY[4:]})", ""),
+        ("f32[2]", f"Concatenation({MANY})", "at most 10 operands"),  # kMaxInputNum
+        ("bool[1,1,1,1,2]", "LogicalOr(%x, [true])", "ranks up to 4"),  # BroadcastBinaryFunction4DSlow
+        (INT8, "Relu6(%x) : i8[2] quant(scale: 0.25)", "the same scale"),  # Relu6Quantized does not rescale
+        (INT8, f"Relu6(%x) : {INT8}", ""),
+        ("i16[2] quant(scale: 0.5, zero_point: 1)", f"Relu(%x) : {INT16}", "zero point 0 of input"),
+        (INT16, f"Tanh(%x) : i16[2] quant(scale: {1 / 32768})", ""),
+        (INT16, f"Tanh(%x) : {INT16}", "scale 3.0517578125e-05"),
+        (INT16, f"Softmax(%x) : {INT16}", "scale 3.0517578125e-05"),
+        ("i32[2]", f"Quantize(%x) : {INT8}", "a scale of input"),
+        ("f32[4]", "StridedSlice(%x, [1], [2], [1]) {offset: true}", "offset of False"),
+        ("f32[4]", "StridedSlice(%x, [1], [3], [1])", ""),
+    ],
+)
+def test_tflm_checks_what_its_kernels_check(data: str, line: str, expected: str) -> None:
+    """See the functions of tflite-micro that the cases name."""
+    model = circlekit.parse(f"graph main(%x: {data}) -> %y {{ %y = {line} }}")
+    refusal = find_target("tflm").refusal(model.main.ops[-1])
+    assert (refusal is None) == (not expected)
+    assert expected in (refusal or "")
+
+
 @pytest.mark.parametrize("name", ["luci", "tflm"])
 def test_forms_name_dtypes_operands_and_attributes(name: str) -> None:
     table = json.loads((TABLES / f"{name}.json").read_text(encoding="utf-8"))

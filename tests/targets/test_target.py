@@ -92,7 +92,7 @@ def constant(op: Op, index: int) -> Op:
     return op
 
 
-ENTRY_KEYS = {"version", "forms", "source", "ignores", "strict"}
+ENTRY_KEYS = {"version", "forms", "source", "ignores", "strict", "constraints"}
 
 SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 0.5)])
 
@@ -162,6 +162,8 @@ def test_constraints(constraints: dict[str, Any], good: Op, bad: Op, expected: s
         ({"symmetric": ["lhs"]}, "zero point 0 of lhs, got [3]"),
         ({"same_scale": [["lhs", "output"]]}, "the same scale and zero point of lhs and output"),
         ({"scale": {"output": [0.25, 0]}}, "scale 0.25 and zero point 0 of output"),
+        ({"scale": {"output": [0.499, 0, 0.01]}}, None),
+        ({"scale": {"output": [0.499, 0, 0.001]}}, "scale 0.499 and zero point 0 of output"),
         ({"scale": {"output": [None, 0]}}, None),
         ({"scale": {"output": [None, 3]}}, "any scale and zero point 3 of output"),
         ({"symmetric": ["rhs"], "scale": {"output": [0.5, 0]}}, None),
@@ -241,7 +243,11 @@ def test_every_table_can_be_read() -> None:
         for code, entry in {**found.operators, **found.delegated}.items():
             assert code in schema, (name, code)
             assert {"version", "forms"} <= entry.keys() <= ENTRY_KEYS, code
-            assert set(entry.get("strict", ())) <= KINDS.keys(), (name, code)
+            assert entry.get("constraints", {}).keys() <= KINDS.keys(), (name, code)
+            assert entry["forms"] == "any" or "constraints" not in entry, (name, code)
+            for kind, forms in entry.get("strict", {}).items():
+                assert kind in KINDS, (name, code)
+                assert forms == "any" or {*forms} <= entry["forms"].keys(), (name, code)
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
                 assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)

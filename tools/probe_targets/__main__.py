@@ -73,7 +73,8 @@ def main() -> int:
                 - {*sampled_codes(runtime.format), *chosen}
             )
         for code in registered(sorted(unjudged), runtime):
-            table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
+            kept = old.get("operators", {}).get(code, {})
+            table["operators"][code] = {**kept, "version": None, "forms": "any", "source": UNPROBED}
         path.write_text(text_of(table), encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s")
     return line.exit_code(False)
@@ -115,16 +116,18 @@ def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured
 
 def text_of(table: dict[str, Any]) -> str:
     """Return the table as JSON, sorted, with a line for each form."""
-    parts = [f"{json.dumps(key)}: {_listed(table[key])}" for key in sorted(table)]
+    operators = ("operators", "delegated")
+    parts = [
+        f"{json.dumps(key)}: {_listed(table[key]) if key in operators else json.dumps(table[key])}"
+        for key in sorted(table)
+    ]
     return "{" + ",\n".join(parts) + "}\n"
 
 
-def _listed(content: Any) -> str:
-    """Return ``content`` as JSON; a table of operators has a line for each operator and each form."""
-    if not isinstance(content, dict):
-        return json.dumps(content)
+def _listed(entries: dict[str, Any]) -> str:
+    """Return entries of operators as JSON, with a line for each operator and each form."""
     rows = []
-    for code, entry in sorted(content.items()):
+    for code, entry in sorted(entries.items()):
         forms = entry["forms"]
         if forms != "any":
             lines = (

@@ -57,6 +57,14 @@ def recurrent_samples(code: str, seed: int) -> Iterator[Sample]:
         yield from (_basic(dtype, seed) for dtype in (f32, u8))
 
 
+def float_sample(code: str, absent: list[str], seed: int) -> Sample:
+    """Return a float sample of one result, also of a bidirectional operator.
+
+    ``absent``: parts of the names of absent operands.
+    """
+    return _Maker(code, f32, f32, absent, seed).sample({"merge_outputs": True} if "BIDI" in code else {})
+
+
 class _Maker:
     """Makes samples of one operator; ``gone``: parts of the names of absent operands."""
 

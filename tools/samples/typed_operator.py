@@ -210,7 +210,10 @@ class _Typing:
         ):
             array = array * LARGE_FACTOR
         zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
-        return np.abs(array + zero) if dtype.short.startswith("u") else array + zero
+        array = array + zero
+        if dtype is DType.INT4:
+            array = np.minimum(array, dtype.limits[1])
+        return np.abs(array) if dtype.short.startswith("u") else array
 
     def _quantization(
         self, spec: Operand, index: int, dtype: DType, shape: tuple[int, ...]
@@ -228,7 +231,7 @@ class _Typing:
         if index == self.types.per_channel:
             axis = self._channel_axis(len(shape))
             scale = self._channel_scales(shape[axis])
-            return Quantization(scale, np.zeros(scale.size, np.int64), axis)
+            return Quantization(scale, np.full(scale.size, self._zero_point(spec, dtype)), axis)
         alike = bool(before) and before[0].dtype is dtype and not scales[0].is_per_channel
         if alike and spec.name not in FILTERS and (self.plain or self.rng.random() < 0.5):
             return scales[0]
@@ -239,9 +242,11 @@ class _Typing:
 
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
         """Return a quantization for an operand, independent of the other operands."""
-        part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
-        is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
-        return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
+        return per_tensor(self.rng.choice((0.02, 0.1)), self._zero_point(spec, dtype))
+
+    def _zero_point(self, spec: Operand, dtype: DType) -> int:
+        part = 0.2 if dtype in (DType.INT16, DType.INT4) or spec.name in FILTERS else 0.5
+        return int(self.rng.integers(1, 8)) if not self.plain and self.rng.random() < part else 0
 
     def _channel_axis(self, rank: int) -> int:
         """Return the axis of the channels of the filter or weights; 0 for an operator without them."""
@@ -341,6 +346,9 @@ class _WideTyping(_Typing):
 
     def _channel_scales(self, count: int) -> Array:
         return np.exp(self.rng.uniform(np.log(0.002), np.log(0.3), count)).astype(np.float32)
+
+    def _zero_point(self, spec: Operand, dtype: DType) -> int:
+        return 0  # of a scale per channel; some kernels of LiteRT ignore others
 
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
         is_symmetric = dtype in (DType.INT16, DType.INT4) or (spec.name in FILTERS and dtype is DType.INT8)

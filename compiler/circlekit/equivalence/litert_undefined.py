@@ -21,7 +21,7 @@ from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.quantized_values import is_hybrid
 from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
-from circlekit.ops.recurrent.lstm import FullLstm, Lstm
+from circlekit.ops.recurrent.lstm import Lstm, LstmLayer
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES
 from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
@@ -62,14 +62,8 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
-    if isinstance(op, FullLstm) and op.input.dtype is f32 and op.act is Activation.NONE:
-        is_basic = isinstance(op, Lstm) and op.is_basic
-        return None if is_basic else "LiteRT's float LSTM without an activation leaves its output unset"
-    if isinstance(op, Lstm) and len(op.extra.get("intermediates", ())) == INTERMEDIATES:
-        missing = "LiteRT reads a bias of the projection, which this LSTM with 12 intermediates lacks"
-        return missing if op.projection_bias is None else None
-    if isinstance(op, BidirectionalSequenceLstm) and op.merge_outputs and not op.time_major:
-        return "LiteRT writes beyond the end of a state if the outputs are merged and not time-major"
+    if isinstance(op, LstmLayer):
+        return _undefined_lstm(op)
     if isinstance(op, BidirectionalSequenceRnn):
         return _undefined_rnn(op)
     if isinstance(op, Softmax | LogSoftmax) and op.input.dtype in (i8, u8):
@@ -77,6 +71,19 @@ def _undefined(op: Op) -> str | None:
     if isinstance(op, ResizeBilinear) and op.input.dtype in (i8, i16):
         return _undefined_resize(op)
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _undefined_lstm(op: LstmLayer) -> str | None:
+    """Return a sentence if LiteRT leaves the output of ``op`` unset, or reads or writes beyond a tensor."""
+    is_basic = isinstance(op, Lstm) and op.is_basic
+    if op.input.dtype is f32 and op.act is Activation.NONE and not is_basic:
+        return "LiteRT's float LSTM without an activation leaves its output unset"
+    if isinstance(op, BidirectionalSequenceLstm) and op.merge_outputs and not op.time_major:
+        return "LiteRT writes beyond the end of a state if the outputs are merged and not time-major"
+    has_intermediates = len(op.extra.get("intermediates", ())) == INTERMEDIATES
+    if isinstance(op, Lstm) and has_intermediates and op.projection_bias is None:
+        return "LiteRT reads a bias of the projection, which this LSTM with 12 intermediates lacks"
+    return None
 
 
 def _undefined_rnn(op: BidirectionalSequenceRnn) -> str | None:

@@ -26,7 +26,8 @@ In this list, "a -> b" is an object that gives b for each name a.
     same_shape      pairs of operands or results that must have the same shape
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
-    scale           operand or result -> the scale (null: any) and zero point that it must have
+    scale           operand or result -> the scale (null: any) and zero point that it must have.  A third
+                    number is the largest relative difference from this scale; default: 0
     scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``,
                     divided by the scale of ``name``.  In place of a scale, ``names`` may name an attribute,
                     whose absolute value counts
@@ -143,10 +144,13 @@ def _same_scale(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
             yield f"the same scale and zero point of {first} and {second}"
 
 
-def _scale(op: Op, allowed: Mapping[str, tuple[float | None, int]]) -> Iterator[str]:
-    for name, (scale, zero_point) in allowed.items():
+def _scale(op: Op, allowed: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
+    for name, (scale, zero_point, *rest) in allowed.items():
+        tolerance = (rest[0] if rest else None) or 0.0
         found = scales_of(op, name)
-        has_other_scale = scale is not None and any(scales[0] != scale for scales, _ in found)
+        has_other_scale = scale is not None and any(
+            abs(scales[0] - scale) > tolerance * scale for scales, _ in found
+        )
         if has_other_scale or any(zeros != (zero_point,) for _, zeros in found):
             wanted = "any scale" if scale is None else f"scale {scale}"
             yield f"{wanted} and zero point {zero_point} of {name}"

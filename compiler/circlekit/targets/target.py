@@ -10,18 +10,24 @@ A table is a JSON file:
 The entry of an operator gives the highest ``version`` that runs (null: every version) and the ``forms`` that
 run ("any": every form).  A form is the dtypes and kinds of quantization of operands and results, such as
 ``f32,f32:f32`` (see ``operator_form``).  The object of a form has its constraints (see ``constraints``).  An
-entry and the object of a form may name their own ``source``.  The entry may also have the key ``ignores``:
-the attributes that the runtime ignores (see ``ignored_attributes``).
+entry and the object of a form may name their own ``source``.  The entry may also have the keys ``ignores``,
+the attributes that the runtime ignores (see ``ignored_attributes``), and ``constraints``, those of every form
+if ``forms`` is "any".
 
 Other keys of a table:
 
-    extends       the name of a table whose operators the target also has
+    extends       the name of a table whose operators the target also has, and whose keys count if this table
+                  lacks them
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
-                  ``operators``.  An entry may also have the key ``strict``, a list of kinds of constraints:
-                  see ``Target.delegate_refusal``
+                  ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
+                  named there, a list of forms, or "any"; see ``Target.delegate_refusal``
+    delegated_custom  the custom operators that the delegate runs
+    unpacks       operators, with the forms that the delegate computes when the model is loaded, if their
+                  operand is constant; then it takes the result for a constant
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
+    checks_scales true if a model does not load if the scales of a tensor do not fit its shape
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
                   of bytes that it could copy in this time
 """
@@ -29,7 +35,7 @@ Other keys of a table:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -37,8 +43,10 @@ from typing import Any, NamedTuple
 
 from circlekit.errors import UnsupportedError, check_name, did_you_mean, shown
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+from circlekit.ir.value import Value
 from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
+from circlekit.targets.scale_check import scales_misfit
 
 TABLES = Path(__file__).with_name("tables")
 
@@ -67,6 +75,9 @@ class Target:
     is_complete: bool = False
     run_bytes: int = 0
     input_dtypes: frozenset[str] | None = None
+    checks_scales: bool = False
+    unpacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    delegated_custom: frozenset[str] = frozenset()
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
@@ -89,34 +100,52 @@ class Target:
 
     def _shortfall(self, op: Op) -> _Shortfall | None:
         """Return what the runtime and its delegate lack to run ``op``; None if one of them can run it."""
+        if self.checks_scales and (misfit := scales_misfit(op)) is not None:
+            sentence = f"{self.title} loads a tensor only with scales that fit its shape, got {misfit}"
+            return _Shortfall(sentence, "tensors with scales that fit their shapes")
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
-            return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
+            known = self.custom | self.delegated_custom
+            return None if op.custom_code in known else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
             return None
         return self._strict_shortfall(op) or _shortfall_in(self.operators, op, self.title)
 
     def _strict_shortfall(self, op: Op) -> _Shortfall | None:
-        """Return why the delegate takes ``op`` and then ends in an error; None if it does not do this."""
+        """Return why the delegate takes ``op`` and then fails; None if it does not do this."""
         entry = self.delegated.get(op.code, {})
-        strict = entry.get("strict", ())
-        if not strict or isinstance(op, OpaqueOp):
+        if "strict" not in entry or isinstance(op, OpaqueOp):
             return None
-        constraints = entry["forms"].get(form_of(op), {})
+        form = form_of(op)
+        strict = {kind for kind, forms in entry["strict"].items() if forms == "any" or form in forms}
+        constraints = entry["forms"].get(form, {})
         others = {kind: content for kind, content in constraints.items() if kind not in strict}
         if next(obstacles(op, others), None) is not None:
             return None
-        return _limit(op, constraints, f"{self.title} loads")
+        return _limit(op, constraints, f"{self.title} runs")
 
     def delegate_refusal(self, op: Op) -> str | None:
         """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none.
 
         The runtime runs such an operator itself.  There is one exception: the operator violates constraints
-        of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error.
+        of the kinds that its entry calls ``strict``, and no others.  Then the runtime ends in an error, or
+        the delegate computes wrong numbers.
         """
-        if not self.delegated:
+        if not self.delegated or (isinstance(op, OpaqueOp) and op.custom_code in self.delegated_custom):
             return None
-        shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
+        if self._is_unpacked(op.results[0] if op.results else None):
+            refusals = (self.delegate_refusal(reader) for reader in op.results[0].users)
+            reason = next(filter(None, refusals), None)
+            return reason and f"{op.code} is needed by an operator that is not delegated: {reason}"
+        unpacked = {name for name, value in op.operand_items() if self._is_unpacked(value)}
+        shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}", unpacked)
         return None if shortfall is None else shortfall.refusal
+
+    def _is_unpacked(self, value: Value | None) -> bool:
+        """Return whether the delegate computes ``value`` from a constant when the model is loaded."""
+        op = None if value is None else value.producer
+        if op is None or isinstance(op, OpaqueOp) or form_of(op) not in self.unpacks.get(op.code, ()):
+            return False
+        return all(v is not None and (v.is_const or self._is_unpacked(v)) for v in op.inputs)
 
 
 class _Shortfall(NamedTuple):
@@ -134,10 +163,13 @@ def _lacking(operator: str, title: str) -> _Shortfall:
     return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
 
 
-def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> _Shortfall | None:
+def _shortfall_in(
+    operators: Mapping[str, Mapping[str, Any]], op: Op, title: str, unpacked: Collection[str] = ()
+) -> _Shortfall | None:
     """Return why a runtime with these ``operators`` cannot run ``op``; None if it can.
 
-    ``title``: the name of the runtime in the sentence.
+    ``title``: the name of the runtime in the sentence.  ``unpacked``: the names of operands that count as
+    constant.
     """
     entry = operators.get(op.code)
     if entry is None:
@@ -148,13 +180,17 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
         return _Shortfall(sentence, f"a usual {op.code}")
     forms = entry["forms"]
     if forms == "any":
-        return None
+        # a custom or otherwise undeclared operator has no names for its operands
+        return None if isinstance(op, OpaqueOp) else _limit(op, entry.get("constraints", {}), f"{title} has")
     form = form_of(op)
     constraints = forms.get(form)
     if constraints is None:
         known = sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS]
         sentence = f"{title} has no {op.code} for {form}; it has {', '.join(known)}"
         return _Shortfall(sentence, f"{op.code} for {' or '.join(known)}")
+    if unpacked and "constant" in constraints:
+        others = [name for name in constraints["constant"] if name not in unpacked]
+        constraints = {**constraints, "constant": others}
     version = op.version or op.required_version()
     if entry["version"] is not None and version > entry["version"]:
         sentence = f"{title} has {op.code} up to version {entry['version']}, got version {version}"
@@ -201,22 +237,33 @@ def find_target(name: str) -> Target:
 @cache
 def _read_target(name: str) -> Target:
     """Return the target with this name, which has a table."""
-    path = TABLES / f"{name.replace('-', '_')}.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
-    base = find_target(table["extends"]).operators if table.get("extends") else {}
+    table = _read_table(name)
     return Target(
         table["name"],
         table["title"],
         table["version"],
         table["source"],
         frozenset(table["formats"]),
-        {**base, **table["operators"]},
+        table["operators"],
         frozenset(table.get("custom", ())),
         table.get("delegated", {}),
         table.get("complete", False),
         table.get("run_bytes", 0),
         None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
+        table.get("checks_scales", False),
+        table.get("unpacks", {}),
+        frozenset(table.get("delegated_custom", ())),
     )
+
+
+def _read_table(name: str) -> dict[str, Any]:
+    """Return the table of the target with this name, together with the table that it extends."""
+    path = TABLES / f"{name.replace('-', '_')}.json"
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not table.get("extends"):
+        return table
+    base = _read_table(table["extends"])
+    return {**base, **table, "operators": {**base["operators"], **table["operators"]}}
 
 
 @cache

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find tensors with which LiteRT refuses to load a model, because their scales do not fit their shape.
+
+Source: ``InterpreterBuilder::ParseQuantization`` in TFLite's interpreter_builder.cc.
+"""
+
+from __future__ import annotations
+
+from circlekit.errors import counted
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value, format_shape
+
+
+def scales_misfit(op: Op) -> str | None:
+    """Return which scales of an operand or result do not fit its shape; None if all fit."""
+    for value in (*op.inputs, *op.results):
+        if value is not None and (fault := _fault(value)) is not None:
+            return f"%{value.name} is quantized along {fault}"
+    return None
+
+
+def _fault(value: Value) -> str | None:
+    """Return the axis, the number of scales and the shape, if they do not fit; None if they do.
+
+    The axis must exist even if there is one scale, which does not depend on it.  An unknown dimension is 1 in
+    the file.
+    """
+    quantization = value.quantization
+    if quantization is None or not quantization.scale.size or quantization.details or not value.shape:
+        return None
+    axis, count = quantization.quantized_dimension, quantization.scale.size
+    if 0 <= axis < len(value.shape) and count in (1, value.shape[axis] or 1):
+        return None
+    return f"axis {axis} with {counted(count, 'scale')}, its shape is {format_shape(value.shape)}"
