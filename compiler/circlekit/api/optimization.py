@@ -97,9 +97,9 @@ class Optimization:
         """Return the phases and passes to run."""
         return select_passes(self.options.passes, self.options.disable, self.format)
 
-    def _new_context(self) -> Context:
-        """Return the context in which the passes run."""
-        rules = rules_of_targets(self.watch.targets, self.format)
+    def _new_context(self, is_legalized: bool = False) -> Context:
+        """Return the context in which the passes run; ``is_legalized``: as for ``rules_of_targets``."""
+        rules = rules_of_targets(self.watch.targets, self.format, is_legalized)
         is_exact = only_pipelines(self.options.passes)  # then passes omit approximate and costly rewrites
         return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
 
@@ -150,11 +150,12 @@ class Optimization:
 
         It is smaller if it has fewer operators, or as many operators and fewer values.  Legalization replaces
         one operator at a time.  The pipelines may merge the RESHAPEs that it inserts with neighboring
-        operators, and merge equal constants.  After the pipelines, the model is legalized again.
+        operators, fuse an activation that it inserts, and merge equal constants.  They make only operators
+        that the targets run as they are.
         ``keep``: the legalizations to omit, as in ``legalize_in_place``.
         """
         before, size = Snapshot(model), _size_of(model)
-        pass_records = run_passes(model, self._selected_passes(), self._new_context())
+        pass_records = run_passes(model, self._selected_passes(), self._new_context(is_legalized=True))
         legalizations = legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
         if _size_of(model) >= size:
             before.restore()

@@ -47,3 +47,32 @@ def test_operators_that_differ_in_a_constant_or_scale_are_legalized_apart() -> N
 
 def test_without_targets_there_are_no_rules() -> None:
     assert rules_of_targets(choose_targets("none", "tflite"), "tflite") is None
+
+
+SELECTED = """
+    graph main(%x: f32[1,3]) -> %z {
+      %c = Greater(%x, 0.0)
+      %n = Mul(%x, [0.1, 0.2, 0.3])
+      %z = SelectV2(%c, %x, %n)
+    }
+"""
+"""Three operators; without PRELU, legalization writes four: RELU, MINIMUM, MUL, ADD."""
+
+
+def test_no_operator_that_would_be_written_as_more_than_it_replaces() -> None:
+    """PRELU is missing in onert."""
+    model = circlekit.parse(SELECTED)
+    report = circlekit.optimize(model, "O1", target="onert", format="circle")
+    assert [op.code for op in model.main] == ["GREATER", "MUL", "SELECT_V2"]
+    assert (report.changes, report.legalizations) == ({}, {})
+    explanation = circlekit.optimize(model, "O1", target="onert", format="circle", explain="fuse_prelu")
+    assert "a target has no PRELU: 4 operators would be written instead of 3" in str(explanation.explanations)
+    circlekit.optimize(model, "O1", target="luci", format="circle")
+    assert [op.code for op in model.main] == ["PRELU"]
+
+
+def test_pipelines_improve_what_legalization_wrote() -> None:
+    """HARD_SWISH is missing in onert.  The ADD takes the RELU6; no pass makes a HARD_SWISH again."""
+    model = circlekit.parse("graph main(%x: f32[1,3]) -> %y { %y = HardSwish(%x) }")
+    circlekit.optimize(model, "O1", verify=True, target="onert", format="circle")
+    assert [op.code for op in model.main] == ["ADD", "MUL", "MUL"]
