@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 import circlekit
+from circlekit.api.options import Options
 from circlekit.ir.op import Op
 from circlekit.passes.engine.written_form import rules_of_targets, written_refusal
 from circlekit.targets.target_choice import choose_targets
@@ -76,3 +81,26 @@ def test_pipelines_improve_what_legalization_wrote() -> None:
     model = circlekit.parse("graph main(%x: f32[1,3]) -> %y { %y = HardSwish(%x) }")
     circlekit.optimize(model, "O1", verify=True, target="onert", format="circle")
     assert [op.code for op in model.main] == ["ADD", "MUL", "MUL"]
+
+
+ROUND_TRIPS = [
+    ("luci", "circle", "%t = TransposeConv([1,2,2,1], [[[[1.0, -2.0, 0.5]]]], %x)  %y = Relu(%t)"),
+    ("onert", "circle", "%t = Maximum(%x, -1.0)  %y = Minimum(%t, 1.0)"),
+]
+"""(target, format, operators): a pass fuses the two operators, and legalization makes the same two again."""
+
+
+@pytest.mark.parametrize(("target", "format", "body"), ROUND_TRIPS)
+def test_it_is_no_change_if_legalization_undoes_the_passes(
+    target: str, format: str, body: str, tmp_path: Path
+) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[1,2,2,3]) -> %y {{ {body} }}")
+    codes = [op.code for op in model.main]
+    path, again = tmp_path / f"model.{format}", tmp_path / f"again.{format}"
+    circlekit.save(model, path)
+    report = circlekit.convert(path, again, Options(("O1",), target=target))
+    assert (report.changes, report.legalizations, report.unchanged) == ({}, {}, True)
+    assert again.read_bytes() == path.read_bytes()
+    report = circlekit.optimize(model, "O1", verify=True, target=target, format=format)
+    assert report.changes == {}
+    assert [op.code for op in model.main] == codes
