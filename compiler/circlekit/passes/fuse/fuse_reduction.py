@@ -141,8 +141,26 @@ class _Restored(Rewrite):
         return f"%{z.name}: expected the shape {format_shape(kept)}, got {format_shape(z.shape)}"
 
 
+class _RestoredAfterRoot(_Restored, move="Reshape(r, shape?)  {new_shape: any}"):
+    """The same for the divisor of a normalization, with an epsilon and a root before the Reshape."""
+
+    before = f"""
+        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
+        a = Add(y, eps: const f32[*, 1])
+        r = Rsqrt|Sqrt(a)
+        z = $move
+    """
+    after = f"""
+        w = {REDUCTIONS}(x, axis)            {{like y, keep_dims: true}}
+        b = Add(w, eps)
+        z = Rsqrt|Sqrt(b)                   {{like r}}
+    """
+
+
 class FuseReshapeWithMean(Rules):
     """Let a reduction keep or drop its dimensions if the next operator inserts or drops them.
+
+    Between the two, there may be the epsilon and the root of a normalization.
 
     If a Reshape or Squeeze drops the dimensions that the reduction keeps, keep_dims becomes false.  If a
     Reshape or ExpandDims inserts those that the reduction drops, it becomes true.
@@ -154,6 +172,7 @@ class FuseReshapeWithMean(Rules):
         _Dropped.member(move="Squeeze", operands="", attribute="squeeze_dims"),
         _Restored.member(move="Reshape(y, shape?)  {new_shape: any}"),
         _Restored.member(move="ExpandDims(y, dim: const)"),
+        _RestoredAfterRoot,
     )
 
 
