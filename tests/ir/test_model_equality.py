@@ -193,3 +193,12 @@ def test_a_clone_keeps_the_order_of_uses() -> None:
 def test_nameless_values_stay_nameless() -> None:
     original = parse_model(graph_text('%y = Relu(%x) : f32[1,4] named("")'))
     assert clone(original).main.outputs[0].name == ""
+
+
+def test_names_of_values_may_be_left_out() -> None:
+    text = "graph main(%x: f32[2]) -> %y { %a = Abs(%x)  %y = Add(%a, %a) }"
+    model, renamed = parse_model(text), parse_model(text.replace("%a", "%b"))
+    other = parse_model(text.replace("%a, %a", "%a, %x"))
+    assert "name: 'a' and 'b'" in str(difference(model, renamed))
+    assert difference(model, renamed, with_names=False) is None
+    assert "are different values" in str(difference(model, other, with_names=False))

@@ -20,6 +20,7 @@ from circlekit.errors import EquivalenceError, counted
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.ir.snapshot import Snapshot
@@ -48,6 +49,8 @@ class Optimization:
     ``original``: a copy of the model before the work if the options need one, otherwise ``model`` itself.
     ``verifier``: knows the outputs of the original; None if nothing is verified.
     ``watch``: finds the operators that the targets cannot run, before and after the work.
+    ``is_round_trip``: whether legalization has written again all that the passes had replaced, so that the
+    model is as before, except for names of values.
     """
 
     def __init__(self, model: Model, options: Options, format: str) -> None:
@@ -56,7 +59,10 @@ class Optimization:
         special_forms = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
         self.watch = TargetWatch(model, options.target, format, special_forms)
         self.verifier = self._new_verifier()
-        self.original = clone(model) if options.bisect is not None or options.profile else model
+        is_legalized = self.watch.targets.legalized is not None
+        is_needed = options.bisect is not None or options.profile or is_legalized
+        self.original = clone(model) if is_needed else model
+        self.is_round_trip = False
 
     def _new_verifier(self) -> Verifier | None:
         """Run the original model; return a verifier, or None if no option asks for verification."""
@@ -97,9 +103,9 @@ class Optimization:
         """Return the phases and passes to run."""
         return select_passes(self.options.passes, self.options.disable, self.format)
 
-    def _new_context(self) -> Context:
-        """Return the context in which the passes run."""
-        rules = rules_of_targets(self.watch.targets, self.format)
+    def _new_context(self, is_legalized: bool = False) -> Context:
+        """Return the context in which the passes run; ``is_legalized``: as for ``rules_of_targets``."""
+        rules = rules_of_targets(self.watch.targets, self.format, is_legalized)
         is_exact = only_pipelines(self.options.passes)  # then passes omit approximate and costly rewrites
         return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
 
@@ -138,23 +144,34 @@ class Optimization:
         report.legalizations = legalize_in_place(model, self.format, keep, targets)
         runs_pipelines = bool(self.options.passes) and only_pipelines(self.options.passes)
         if targets and report.legalizations and runs_pipelines:
-            self._merge_legalized(model, report, keep)
+            # at first, a pass may make an operator that legalization replaces again: a later pass may merge
+            # what is written for it.  Then no pass may, so that none undoes a legalization before a fusion.
+            for is_legalized in (False, True):
+                self._merge_legalized(model, report, keep, is_legalized)
+        if targets and report.legalizations and difference(self.original, model, with_names=False) is None:
+            self.is_round_trip, report.legalizations = True, {}
+            for record in report.passes:
+                record.changes = 0
         if self.options.validate:
             check_structure(model, name)
         if self.verifier is not None:
             progress().begin(f"verifying the legalization for {self.format}")
             self.verifier.check(model, f"the legalization for {self.format}")
 
-    def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
+    def _merge_legalized(
+        self, model: Model, report: Report, keep: Collection[str], is_legalized: bool
+    ) -> None:
         """Run the pipelines once more on the legalized ``model``; keep the result if it is smaller.
 
         It is smaller if it has fewer operators, or as many operators and fewer values.  Legalization replaces
         one operator at a time.  The pipelines may merge the RESHAPEs that it inserts with neighboring
-        operators, and merge equal constants.  After the pipelines, the model is legalized again.
-        ``keep``: the legalizations to omit, as in ``legalize_in_place``.
+        operators, fuse an activation that it inserts, and merge equal constants.  After the pipelines, the
+        model is legalized again.
+        ``keep``: the legalizations to omit, as in ``legalize_in_place``.  ``is_legalized``: as for
+        ``rules_of_targets``.
         """
         before, size = Snapshot(model), _size_of(model)
-        pass_records = run_passes(model, self._selected_passes(), self._new_context())
+        pass_records = run_passes(model, self._selected_passes(), self._new_context(is_legalized))
         legalizations = legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
         if _size_of(model) >= size:
             before.restore()

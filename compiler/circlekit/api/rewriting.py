@@ -157,7 +157,8 @@ def convert(
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     may_copy = model.format == format and origin.is_complete and not options.profile
     # ``changes`` counts what passes did; the epochs also show what legalization did
-    if content is not None and may_copy and not report.changes and _epochs(legal) == epochs:
+    is_unchanged = work.is_round_trip or (not report.changes and _epochs(legal) == epochs)
+    if content is not None and may_copy and is_unchanged:
         report.unchanged = True
         sources = [] if origin.source is None else [origin.source]
         file = Encoded(skeleton=content, payloads=[], sources=sources)  # the bytes of the input file

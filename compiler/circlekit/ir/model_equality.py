@@ -16,15 +16,20 @@ from circlekit.ir.text.literal_printing import plain_items, same_attribute
 from circlekit.ir.value import Array, Quantization, TensorType, Value, same_array
 
 
-def difference(a: Model, b: Model) -> str | None:
+def difference(a: Model, b: Model, with_names: bool = True) -> str | None:
     """Return the first difference as a sentence with its place; None if the models are equal.
 
     Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
     model (see ``plain_items``).  Graphs correspond by position.  If an operator version is not set, the
     required version is compared.  An attribute that is not set counts as the value that a file would have
     (``Op.attribute_items``).  Floats in attributes are compared as 32-bit floats.
+    ``with_names``: whether to compare the names of values, and the order of the tensors in the files.
     """
-    return next(_Comparison(a, b).models(a, b), None)
+    return next(_Comparison(a, b, with_names).models(a, b), None)
+
+
+_NAMING = {Value: "name", Graph: "table"}
+"""By class, the field that is not compared without names."""
 
 
 class _Comparison:
@@ -34,10 +39,11 @@ class _Comparison:
     difference; ``where`` is the place of both.  The caller stops at the first sentence, so code after a
     ``yield`` may assume that there was no difference.  ``pairs``: for values and graphs of the first model,
     by id, their counterparts in the second.  ``taken``: the ids of the values of the second model that have a
-    counterpart.
+    counterpart.  ``with_names``: see ``difference``.
     """
 
-    def __init__(self, a: Model, b: Model) -> None:
+    def __init__(self, a: Model, b: Model, with_names: bool = True) -> None:
+        self.with_names = with_names
         self.pairs: dict[int, Value | Graph] = {id(g): h for g, h in zip(a.graphs, b.graphs, strict=False)}
         self.taken: set[int] = set()
 
@@ -54,8 +60,10 @@ class _Comparison:
     def fields(self, where: str, a: Any, b: Any) -> Iterator[str]:
         """Compare two objects of one class by their fields."""
         others = _fields(b)
+        left_out = _NAMING.get(type(a), "") if not self.with_names else ""
         for name, field in _fields(a).items():
-            yield from self.data(f"{where} > {name}", field, others[name])
+            if name != left_out:
+                yield from self.data(f"{where} > {name}", field, others[name])
 
     def data(self, where: str, a: Any, b: Any) -> Iterator[str]:
         """Compare objects of the IR or plain data.

@@ -140,6 +140,21 @@ class TargetRules:
                 return sentence
         return None
 
+    def growth(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
+        """Return why ``new`` would cost more than ``old``, which it replaces, in the written file.
+
+        That is, the target lacks an operator of ``new``, and legalization would then write more operators for
+        ``new`` than for ``old``.  Return None otherwise.
+        """
+        after = [(op, len(self.written(op))) for op in new]
+        lacking = next((op for op, count in after if count > 1), None)
+        if lacking is None:
+            return None
+        count, before = sum(count for _, count in after), sum(len(self.written(op)) for op in old)
+        if count <= before:
+            return None
+        return f"a target has no {lacking.code}: {count} operators would be written instead of {before}"
+
 
 @dataclass
 class Context:

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 import circlekit
+from circlekit.api.options import Options
 from circlekit.ir.op import Op
 from circlekit.passes.engine.written_form import rules_of_targets, written_refusal
 from circlekit.targets.target_choice import choose_targets
@@ -47,3 +52,55 @@ def test_operators_that_differ_in_a_constant_or_scale_are_legalized_apart() -> N
 
 def test_without_targets_there_are_no_rules() -> None:
     assert rules_of_targets(choose_targets("none", "tflite"), "tflite") is None
+
+
+SELECTED = """
+    graph main(%x: f32[1,3]) -> %z {
+      %c = Greater(%x, 0.0)
+      %n = Mul(%x, [0.1, 0.2, 0.3])
+      %z = SelectV2(%c, %x, %n)
+    }
+"""
+"""Three operators; without PRELU, legalization writes four: RELU, MINIMUM, MUL, ADD."""
+
+
+def test_no_operator_that_would_be_written_as_more_than_it_replaces() -> None:
+    """PRELU is missing in onert."""
+    model = circlekit.parse(SELECTED)
+    report = circlekit.optimize(model, "O1", target="onert", format="circle")
+    assert [op.code for op in model.main] == ["GREATER", "MUL", "SELECT_V2"]
+    assert (report.changes, report.legalizations) == ({}, {})
+    explanation = circlekit.optimize(model, "O1", target="onert", format="circle", explain="fuse_prelu")
+    assert "a target has no PRELU: 4 operators would be written instead of 3" in str(explanation.explanations)
+    circlekit.optimize(model, "O1", target="luci", format="circle")
+    assert [op.code for op in model.main] == ["PRELU"]
+
+
+def test_pipelines_improve_what_legalization_wrote() -> None:
+    """HARD_SWISH is missing in onert.  The ADD takes the RELU6; no pass makes a HARD_SWISH again."""
+    model = circlekit.parse("graph main(%x: f32[1,3]) -> %y { %y = HardSwish(%x) }")
+    circlekit.optimize(model, "O1", verify=True, target="onert", format="circle")
+    assert [op.code for op in model.main] == ["ADD", "MUL", "MUL"]
+
+
+ROUND_TRIPS = [
+    ("luci", "circle", "%t = TransposeConv([1,2,2,1], [[[[1.0, -2.0, 0.5]]]], %x)  %y = Relu(%t)"),
+    ("onert", "circle", "%t = Maximum(%x, -1.0)  %y = Minimum(%t, 1.0)"),
+]
+"""(target, format, operators): a pass fuses the two operators, and legalization makes the same two again."""
+
+
+@pytest.mark.parametrize(("target", "format", "body"), ROUND_TRIPS)
+def test_it_is_no_change_if_legalization_undoes_the_passes(
+    target: str, format: str, body: str, tmp_path: Path
+) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[1,2,2,3]) -> %y {{ {body} }}")
+    codes = [op.code for op in model.main]
+    path, again = tmp_path / f"model.{format}", tmp_path / f"again.{format}"
+    circlekit.save(model, path)
+    report = circlekit.convert(path, again, Options(("O1",), target=target))
+    assert (report.changes, report.legalizations, report.unchanged) == ({}, {}, True)
+    assert again.read_bytes() == path.read_bytes()
+    report = circlekit.optimize(model, "O1", verify=True, target=target, format=format)
+    assert report.changes == {}
+    assert [op.code for op in model.main] == codes

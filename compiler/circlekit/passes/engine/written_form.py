@@ -120,15 +120,19 @@ def rules_for(context: Context) -> TargetRules:
     return context.target or context.default_rules or TargetRules([])
 
 
-def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
+def rules_of_targets(targets: TargetSet, format: str, is_legalized: bool = False) -> TargetRules | None:
     """Return the rules for a model that has to run on all of ``targets`` when it is written as ``format``.
 
     Return None if there are no targets.
+    ``is_legalized``: whether the model is legalized already.  Then the targets have to run each operator as
+    it is: passes do not make operators again that legalization has replaced.
     """
     if not targets:
         return None
-    forms = _WrittenForms(targets, format)
-    checks = [forms.refusal(check) for check in targets.checks]
     names = tuple(target.name for target in targets)
     run_bytes = max(target.run_bytes for target in targets)
+    if is_legalized:
+        return TargetRules(targets.checks, names, targets.is_default, run_bytes=run_bytes)
+    forms = _WrittenForms(targets, format)
+    checks = [forms.refusal(check) for check in targets.checks]
     return TargetRules(checks, names, targets.is_default, run_bytes=run_bytes, written=forms.written)

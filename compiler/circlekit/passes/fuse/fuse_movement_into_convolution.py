@@ -38,6 +38,8 @@ class _Sliced(Rewrite):
         first, out = _slice_bounds(match)
         if first[0] != 0 or out[0] != shape[0]:
             return f"%{match.value('z').name}: slices the batch"
+        if 0 in out:
+            return f"%{match.value('z').name}: expected elements, got shape {format_shape(tuple(out))}"
         if _padding(match, first, out) is None:
             window = f"{out[1:3]} rows and columns from {first[1:3]} on"
             return f"%{match.value('z').name}: neither SAME nor VALID padding gives {window}"

@@ -128,11 +128,28 @@ class _WithMove(Rewrite):
         return f"%{z.name}: expected the shape {format_shape(expected)}, got {format_shape(z.shape)}"
 
 
+class _RestoredAfterRoot(_WithMove):
+    """The same for the divisor of a normalization, with an epsilon and a root before the Reshape."""
+
+    before = f"""
+        y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
+        a = Add(y, eps: const f32[*, 1])
+        r = Rsqrt|Sqrt(a)
+        z = Reshape(r, shape?)              {{new_shape: any}}
+    """
+    after = f"""
+        w = {REDUCTIONS}(x, axis)            {{like y, keep_dims: true}}
+        b = Add(w, eps)
+        z = Rsqrt|Sqrt(b)                   {{like r}}
+    """
+
+
 class FuseReshapeWithMean(Rules):
     """Let a reduction keep or drop its dimensions if the next operator inserts or drops them.
 
     If a Reshape or Squeeze drops the dimensions that the reduction keeps, keep_dims becomes false.  If a
-    Reshape or ExpandDims inserts those that the reduction drops, it becomes true.
+    Reshape or ExpandDims inserts those that the reduction drops, it becomes true.  Before such a Reshape,
+    there may be the epsilon and the root of a normalization.
     """
 
     name = "fuse_reshape_with_mean"
@@ -141,6 +158,7 @@ class FuseReshapeWithMean(Rules):
         _WithMove.member(keep1="true", keep2="false", move="Squeeze(y)  {squeeze_dims: any}"),
         _WithMove.member(keep1="false", keep2="true", move="Reshape(y, shape?)  {new_shape: any}"),
         _WithMove.member(keep1="false", keep2="true", move="ExpandDims(y, dim: const)"),
+        _RestoredAfterRoot,
     )
 
 

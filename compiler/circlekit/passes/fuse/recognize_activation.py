@@ -91,6 +91,13 @@ class _PRelu(Rewrite):
         """Broadcasting alpha must not change the shape of x, as LiteRT requires."""
         return broadcast_refusal(match.value("x"), match.value("alpha"))
 
+    @condition
+    def alpha_is_finite(self, match: Match, alpha: Array) -> str | None:
+        """The operators multiply alpha also by 0, which gives NaN for an infinite alpha; PRELU does not."""
+        if np.isfinite(alpha).all():
+            return None
+        return f"%{match.value('alpha').name}: expected finite numbers, got {alpha[~np.isfinite(alpha)][0]!s}"
+
 
 NEGATIVE_PARTS = (
     "a = Abs(x)  d = Sub(x, a)  m = Mul(d, alpha: const f32)  n = Mul(m, 0.5)",

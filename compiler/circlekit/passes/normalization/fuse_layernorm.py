@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.reduction.reduce import reduced_axes
-from circlekit.passes.support.conditions import broadcast_refusal
+from circlekit.passes.support.conditions import broadcast_refusal, provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -117,6 +117,46 @@ OTHER_FORMS_OF_D = _LayerNorm.members(
 """
 
 
+class _FusedBatchNorm(_LayerNorm):
+    """x * r + (0 - m * r) with mean m and r = 1 / sqrt(variance + epsilon), both without the reduced axes.
+
+    Keras normalizes layers with TensorFlow's FusedBatchNorm, which the converter of TensorFlow writes so.
+    """
+
+    before = """
+        m = Mean(x: f32, axes: const)       {keep_dims: false}
+        i = Reshape(m, shape1?)             {new_shape: any}
+        q = SquaredDifference(x, i)
+        v = Mean(q, axes2: const)           {keep_dims: false}
+        a = Add(v, eps: const f32[*, 1])
+        r = Rsqrt(a)
+        o = Mul(m, r)
+        n = Sub(0.0, o)
+        j = Reshape(r, shape2?)             {new_shape: any}
+        p = Mul(x, j)
+        h = Reshape(n, shape3?)             {new_shape: any}
+        z = Add(p, h)                       {act: any = act}
+    """
+    after = """
+        e = Mean(x, axes)                   {keep_dims: true}
+        d = Sub(x, e)
+        s = Square(d)
+        w = Mean(s, axes)                   {keep_dims: true}
+        c = Add(w, eps)
+        k = Rsqrt(c)
+        z = Mul(d, k)                       {act: act}
+    """
+
+    @condition
+    def restore_the_reduced_axes(self, match: Match, x: Value, axes: Array) -> str | None:
+        reduced = reduced_axes(int_list(axes), x.known_rank)
+        kept = tuple(1 if axis in reduced else size for axis, size in enumerate(x.known_shape))
+        for value in map(match.value, "ijh"):
+            if not provably_equal(kept, value.shape):
+                return f"%{value.name}: expected {format_shape(kept)}, got {format_shape(value.shape)}"
+        return None
+
+
 class _GammaLast(Rewrite):
     """x * (r * gamma)  ==  (x * r) * gamma, if r * gamma has the shape of x, and r has fewer elements."""
 
@@ -151,4 +191,4 @@ class FuseLayerNorm(Rules):
     """
 
     name = "fuse_layernorm"
-    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _GammaLast)
+    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _FusedBatchNorm, _GammaLast)

@@ -24,8 +24,8 @@ class Removed(Rewrite):
     after = "x"  # the engine refuses if y and x have different types
 
 
-class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
-    """broadcast_to(x, the shape of x)  ==  x, and tile(x, [1, 1, ...])  ==  x."""
+class _SameShape(Removed):
+    """broadcast_to(x, the shape of x)  ==  x, tile(x, [1, 1, ...])  ==  x, and resize(x, its size)  ==  x."""
 
     @condition
     def static_shape(self, x: Value, y: Value) -> str | None:
@@ -68,7 +68,8 @@ class RemoveIdentity(Rules):
     """Remove operators that return their operand.
 
     Builtin operators: SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always
-    chooses the same operand, BROADCAST_TO and TILE to the same shape.
+    chooses the same operand, BROADCAST_TO, TILE, RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR to the same
+    shape.
     Custom operators: those without effect that training has left (Identity, StopGradient, ...).
     """
 
@@ -77,7 +78,11 @@ class RemoveIdentity(Rules):
         Removed.member(call="Squeeze(x)  {squeeze_dims: any}"),
         Removed.member(call="Concatenation(x)  {axis: any}"),
         Removed.member(call="AddN(x)"),
-        _SameShape,
+        _SameShape.member(call="BroadcastTo|Tile(x, shape: const)"),
+        _SameShape.member(
+            call="ResizeBilinear|ResizeNearestNeighbor(x, size: const)"
+            "  {align_corners: any, half_pixel_centers: any}"
+        ),
         Removed.member(call=f'Custom("{"|".join(IDENTITIES)}", x)'),
         _OneChoice.member(choice="true", chosen="x"),
         _OneChoice.member(choice="false", chosen="y"),
