@@ -9,11 +9,11 @@ with each float constant moved by one unit in the last place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from circlekit.equivalence.named_results import PairedRuns, run_with_pair
+from circlekit.equivalence.named_results import PairedRuns, interpreter_of, run_with_pair
 from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
     MAX_ROUNDING_ERROR,
@@ -27,7 +27,7 @@ from circlekit.equivalence.rounding import (
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
-from circlekit.interp.interpreter import expect_runs, select_kernels
+from circlekit.interp.interpreter import Interpreter, expect_runs, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.random_ops import Random
@@ -75,13 +75,25 @@ class Run:
     earlier: Sequence[Inputs] = ()
 
     @staticmethod
-    def of(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None) -> Run:
-        """Run ``model``, and then the model of ``pair``; return the run of ``model``."""
-        return Run(label, inputs, run_with_pair(label, model, inputs, kernels, pair), kernels)
+    def of(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None) -> Run:
+        """Run the model of ``interpreter``, and then the model of ``pair``; return the run of the first."""
+        outputs = run_with_pair(label, interpreter, inputs, pair)
+        return Run(label, inputs, outputs, interpreter.kernels)
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
-        return run_with_pair(self.label, model, self.inputs, self.kernels, earlier=self.earlier)
+        return next(outputs_on([self], model))
+
+
+def outputs_on(runs: Sequence[Run], model: Model) -> Iterator[list[Array]]:
+    """Yield the outputs of another ``model`` on the inputs of each run.
+
+    All ``runs`` must have the same kernels; ``model`` runs with these.  It is prepared for running only once.
+    """
+    if runs:
+        interpreter = interpreter_of(model, runs[0].kernels)
+        for run in runs:
+            yield run_with_pair(run.label, interpreter, run.inputs, earlier=run.earlier)
 
 
 def reference_runs(
@@ -99,17 +111,17 @@ def reference_runs(
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
     """
-    kernels = select_kernels(model, kernels)
+    interpreter = interpreter_of(model, select_kernels(model, kernels))
     if records is not None:
         expect_runs(model, len(records))
-        runs = [_recorded_run(label, model, inputs, kernels, pair) for label, inputs in records.items()]
+        runs = [_recorded_run(label, interpreter, inputs, pair) for label, inputs in records.items()]
         return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, runs)})
     runs, notes = [], []
     sets = input_sets(model.main)
     expect_runs(model, len(sets))
     for which in sets:
         try:
-            runs.append(_seeded_run(model, which, kernels, pair))
+            runs.append(_seeded_run(interpreter, which, pair))
         except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
             raise error.note("so the model cannot be verified: verifying runs it before and after") from None
         except CirclekitError as error:
@@ -119,10 +131,10 @@ def reference_runs(
             notes.append(f"not compared on {label}: {error.message}")
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
-            _run_of_size, SIZE_ONE, 1, model, runs[0], kernels, pair
+            _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair
         ),
         "with larger unknown dimensions, which the model does not take": partial(
-            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, model, runs[0], kernels, pair
+            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, interpreter, runs[0], pair
         ),
         LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
@@ -149,25 +161,26 @@ def _with_further_runs(
     return runs, notes
 
 
-def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run ``model`` on the record ``label``; an error names the record."""
+def _recorded_run(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None) -> Run:
+    """Run the model on the record ``label``; an error names the record."""
     try:
-        return Run.of(label, model, inputs, kernels, pair)
+        return Run.of(label, interpreter, inputs, pair)
     except CirclekitError as error:
         raise error.note(f"on {label} inputs") from None
 
 
-def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run ``model`` on an input set, with the first of SIZES that it takes; else raise the last error."""
+def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | None) -> Run:
+    """Run the model on an input set, with the first of SIZES that it takes; else raise the last error."""
+    model = interpreter.model
     *others, last = SIZES if _has_unknown_dimensions(model) else SIZES[:1]
     for size in others:
         try:
-            return Run.of(which.label, model, make_inputs(model.main, which, size), kernels, pair)
+            return Run.of(which.label, interpreter, make_inputs(model.main, which, size), pair)
         except UnsupportedError:  # noqa: PERF203  # two sizes
             raise
         except CirclekitError:
             pass
-    return Run.of(which.label, model, make_inputs(model.main, which, last), kernels, pair)
+    return Run.of(which.label, interpreter, make_inputs(model.main, which, last), pair)
 
 
 def _has_unknown_dimensions(model: Model) -> bool:
@@ -182,21 +195,22 @@ def _has_size(model: Model, run: Run, size: int) -> bool:
 
 
 def _run_of_size(
-    label: str, size: int, model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None
+    label: str, size: int, interpreter: Interpreter, normal: Run, pair: PairedRuns | None
 ) -> list[Run]:
     """Return a list of one run, on normal inputs with unknown dimensions of ``size``, ``size`` + 1...
 
-    If ``size`` is 1, all are 1.  Return [] if ``model`` has no unknown dimensions, or does not run with the
+    If ``size`` is 1, all are 1.  Return [] if the model has no unknown dimensions, or does not run with the
     first of SIZES.
 
     A rewrite may be wrong only for the size 1, because such a dimension broadcasts; or only for larger sizes,
     for example if it removes a slice of 3 rows.  Equal sizes hide a rewrite that exchanges two dimensions.
     """
+    model = interpreter.model
     if not _has_unknown_dimensions(model) or not _has_size(model, normal, SIZES[0]):
         return []
     inputs = make_inputs(model.main, InputSet("normal"), unknown=size, step=int(size > 1))
     expect_runs(model, 1)
-    return [Run.of(label, model, inputs, kernels, pair)]
+    return [Run.of(label, interpreter, inputs, pair)]
 
 
 def _keeps_state(model: Model) -> bool:
@@ -234,7 +248,8 @@ def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     if len(earlier) == 1:
         del later[1:]  # the others would be equal
     expect_runs(model, sum(1 + len(each.earlier) for each in later))
-    return [replace(each, outputs=each.again(model)) for each in later]
+    outputs = outputs_on(later, model)
+    return [replace(run, outputs=arrays) for run, arrays in zip(later, outputs, strict=True)]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
