@@ -37,10 +37,16 @@ SIZE_ONE = "size_1"
 """The label of the additional run on normal inputs, in which unknown dimensions are 1."""
 
 LARGER_SIZES = "larger_sizes"
-"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
+"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8...
+
+If a model is ``_row_wise``, the unknown dimensions are FEW_ROWS instead.
+"""
 
 FIRST_LARGER_SIZE = 6
 """Large enough for most slices of constant size, and even, because models may halve a dimension."""
+
+FEW_ROWS = 4
+"""A larger size that costs less: most models whose batch size is unknown are ``_row_wise``."""
 
 SIZES = (2, 1, FIRST_LARGER_SIZE)
 """The sizes of unknown dimensions; the first with which a model runs counts.
@@ -53,6 +59,18 @@ LATER_RUNS = {"later_run": 1, "much_later_run": 8}
 
 A model may keep what it computed in several earlier runs, as SVDF does.
 """
+
+RECURRENT = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
+}  # fmt: skip
+"""Operators that replace their whole state in each run: one earlier run shows what they keep."""
+
+ROW_WISE = {
+    "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "L2_POOL_2D",
+    "LOG_SOFTMAX", "MAX_POOL_2D", "QUANTIZE", "RESHAPE", "SOFTMAX",
+}  # fmt: skip
+"""Operators, besides elementwise ones, that treat all rows (along the first dimension) alike."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -129,12 +147,13 @@ def reference_runs(
                 raise
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
+    larger = FEW_ROWS if _row_wise(model) else FIRST_LARGER_SIZE
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
             _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair
         ),
         "with larger unknown dimensions, which the model does not take": partial(
-            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, interpreter, runs[0], pair
+            _run_of_size, LARGER_SIZES, larger, interpreter, runs[0], pair
         ),
         LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
@@ -187,6 +206,17 @@ def _has_unknown_dimensions(model: Model) -> bool:
     return any(None in (value.shape or ()) for value in model.main.inputs)
 
 
+def _row_wise(model: Model) -> bool:
+    """Return whether all operators are ROW_WISE, and inputs have no unknown dimension but the first.
+
+    Such a model has no slices of constant size, and no unknown dimensions to exchange.
+    """
+    if any(None in (value.shape or ())[1:] for value in model.main.inputs):
+        return False
+    ops = (op for graph in reachable_graphs(model.main) for op in graph)
+    return all(op.elementwise or op.code in ROW_WISE for op in ops)
+
+
 def _has_size(model: Model, run: Run, size: int) -> bool:
     """Return whether each unknown dimension of an input of ``model`` is ``size`` in ``run``."""
     given = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
@@ -213,10 +243,10 @@ def _run_of_size(
     return [Run.of(label, interpreter, inputs, pair)]
 
 
-def _keeps_state(model: Model) -> bool:
-    """Return whether an operator that runs keeps state other than a random stream."""
+def _stateful_operators(model: Model) -> set[str]:
+    """Return the codes of the operators that run and keep state other than a random stream."""
     ops = (op for graph in reachable_graphs(model.main) for op in graph)
-    return any(op.stateful and not isinstance(op, Random) for op in ops)
+    return {op.code for op in ops if op.stateful and not isinstance(op, Random)}
 
 
 def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
@@ -225,7 +255,7 @@ def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
     A first run does not show what a model writes to its variables after the last read.  The inputs of the
     earlier runs are normal ones with other seeds.
     """
-    if not _keeps_state(model):
+    if not _stateful_operators(model):
         return []
     size = next(size for size in SIZES if _has_size(model, normal, size))
     sets = (InputSet("normal", seed=number) for number in range(1, max(LATER_RUNS.values()) + 1))
@@ -237,7 +267,7 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 
     Return [] if there is no record, or if the model keeps no state.
     """
-    if not runs or not _keeps_state(model):
+    if not runs or not _stateful_operators(model):
         return []
     return _later_runs(model, runs[-1], [run.inputs for run in runs[:-1]] or [runs[0].inputs])
 
@@ -245,8 +275,8 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
     later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
-    if len(earlier) == 1:
-        del later[1:]  # the others would be equal
+    if len(earlier) == 1 or _stateful_operators(model) <= RECURRENT:
+        del later[1:]  # the others would be equal, or show no more
     expect_runs(model, sum(1 + len(each.earlier) for each in later))
     outputs = outputs_on(later, model)
     return [replace(run, outputs=arrays) for run, arrays in zip(later, outputs, strict=True)]
