@@ -282,6 +282,15 @@ def test_unknown_dimensions_are_one_and_two_and_six(size: str, number: float, se
     assert {name for name in different if "boundary" not in name} == sets
 
 
+def test_models_with_string_inputs_are_compared() -> None:
+    text = "graph main(%s: str[4]) -> %y { %y = Gather(%s, [1, 0]) : str[2] }"
+    model = parse_model(text)
+    assert compare(model, model).equal
+    found = compare(model, parse_model(text.replace("[1, 0]", "[1, 2]")))
+    assert "normal" in {outcome.inputs for outcome in found.outputs if not outcome.equal}
+    assert circlekit.optimize(model, "O1", verify=True).verified
+
+
 @pytest.mark.parametrize(
     ("line", "rows"),
     [("Conv2D(%x, %w, [0.0])", 4), ("Relu(%x)", 4), ("Slice(%x, [0,0,0,0], [-1,2,2,1])", 6)],

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.data_files.string_arrays import BYTES_OBJECT_BYTES
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
 from circlekit.equivalence.thresholds import Threshold, thresholds
 from circlekit.errors import UnsupportedError
@@ -40,6 +41,9 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 
 INTEGER_EDGES = (0, 1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 7, -7, 8, 100, -100)
 """The EDGES of free integers (``InputUse``); those that the dtype does not have are left out."""
+
+TEXTS = (b"", b"0", b"42", b"a", b"b", b"Z", b"ab", b"a b c d")
+"""The elements of an input of strings."""
 
 MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
@@ -122,7 +126,8 @@ def input_sets(graph: Graph) -> list[InputSet]:
 def _meets_all_edges(value: Value, use: InputUse) -> bool:
     """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
     has_few_indices = use.bound is not None and use.bound <= MAX_INDICES
-    return value.dtype.is_float or value.dtype is DType.BOOL or use.is_free or has_few_indices
+    is_edge_kind = value.dtype.is_float or value.dtype in (DType.BOOL, DType.STRING)
+    return is_edge_kind or use.is_free or has_few_indices
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -142,14 +147,19 @@ def make_input(
 ) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.
+    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.  Strings are bytes
+    objects of TEXTS (dtype object); all are empty in the zero set.
     """
-    if value.dtype.numpy is None or value.shape is None:
+    is_text = value.dtype is DType.STRING
+    if (value.dtype.numpy is None and not is_text) or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     sizes = count(unknown, step)
     shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
-    need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
+    item_bytes = BYTES_OBJECT_BYTES if value.dtype.numpy is None else value.dtype.numpy.itemsize
+    need_memory(prod(shape) * item_bytes, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
+    if is_text:
+        return _strings(which, shape, seed)
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value, use.bound), value.dtype.numpy)
     if which.kind in ("normal", "positive", "negative"):
@@ -160,6 +170,17 @@ def make_input(
     if value.dtype.numpy.kind == "c":
         array = array + 1j * _shuffled(edges, which, shape, seed + 1)
     return array.astype(value.dtype.numpy)
+
+
+def _strings(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
+    """Return strings: empty ones, the TEXTS divided among several sets, or random ones of the TEXTS."""
+    texts = np.array(TEXTS, object)
+    if which.kind == "zero":
+        return np.full(shape, b"", object)
+    if which.kind in ("boundary", "threshold"):
+        return _shuffled(texts, which, shape, seed)
+    numbers = fill("uniform", (0, len(texts)), {}, DType.INT64, (prod(shape),), seed)  # rounded down
+    return np.asarray(texts[numbers]).reshape(shape)
 
 
 def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) -> Array:
@@ -198,14 +219,16 @@ def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Arr
     return np.asarray(factor * np.abs(array), array.dtype)
 
 
-def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
-    """Return the numbers in the sets of ``kind``, boundary or threshold, for the input ``value``.
+def _edges(value: Value, kind: str, use: InputUse) -> Sequence[float | bytes]:
+    """Return the numbers or strings in the sets of ``kind``, boundary or threshold, for the input ``value``.
 
     A threshold set has a smaller and a larger number for each threshold, and the exact thresholds themselves.
     An input without thresholds has the numbers of a boundary set there, too.
     """
     if value.dtype is DType.BOOL:
         return [True, False]  # a scalar is True in at least one set, as it is False in the zero set
+    if value.dtype is DType.STRING:
+        return TEXTS
     if not value.dtype.is_integer:
         near = [n for t in use.thresholds for n in _around(t)]
         return near if near and kind == "threshold" else list(EDGES)
