@@ -176,7 +176,7 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     """Compare the interfaces and the values of two models; ``a`` is the reference.
 
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
-    ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
+    ``circlekit run --help``); None: seeded inputs (normal, boundary, zero and others).
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
     For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
     and further where large terms of an output cancel.

@@ -55,7 +55,6 @@ There are then as many boundary sets as the smallest of these inputs needs to ge
 scalars meet in all combinations.  For larger inputs, and without such inputs, there is one boundary set.
 """
 
-
 SMALL_NUMBERS = 1e-3
 """The size of the numbers of a negative set; an epsilon that is added to their squares has an effect."""
 
@@ -101,12 +100,12 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: normal, one or more boundary and threshold sets, zero.
+    """Return the input sets for ``graph``: normal, boundary, threshold, zero, positive and negative.
 
-    There are threshold sets only if an input has thresholds that are not among its edges anyway.
-    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Models
-    as small also have a positive and a negative set: the maximum of some elements, for example, is hardly
-    ever negative in the other sets, and the sum of some logarithms hardly ever a number.
+    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  There are as many threshold sets, by the same
+    rule, but none if all thresholds are among the edges of the inputs.  Only small models, as defined there,
+    have a positive and a negative set.  In the other sets, the maximum of several elements, for example, is
+    hardly ever negative, and the sum of several logarithms hardly ever a number.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
     kinds = ["boundary"]
