@@ -149,26 +149,26 @@ def make_input(
     For integers, boundary and zero sets contain the zero point, clipped to ``_range``.  Strings are bytes
     objects of TEXTS (dtype object); all are empty in the zero set.
     """
-    is_text = value.dtype is DType.STRING
-    if (value.dtype.numpy is None and not is_text) or value.shape is None:
+    stored = value.dtype.numpy
+    if (stored is None and value.dtype is not DType.STRING) or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     sizes = count(unknown, step)
     shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
-    item_bytes = BYTES_OBJECT_BYTES if value.dtype.numpy is None else value.dtype.numpy.itemsize
+    item_bytes = BYTES_OBJECT_BYTES if stored is None else stored.itemsize
     need_memory(prod(shape) * item_bytes, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
-    if is_text:
+    if stored is None:
         return _strings(which, shape, seed)
     if which.kind == "zero":
-        return np.full(shape, _stored_zero(value, use.bound), value.dtype.numpy)
+        return np.full(shape, _stored_zero(value, use.bound), stored)
     if which.kind in ("normal", "positive", "negative"):
         array = _normal(value, shape, seed, use.bound)
         return array if which.kind == "normal" else _one_sided(array, value, which.kind == "positive", use)
-    edges = np.array(_edges(value, which.kind, use), value.dtype.numpy if value.dtype.is_integer else None)
+    edges = np.array(_edges(value, which.kind, use), stored if value.dtype.is_integer else None)
     array = _shuffled(edges, which, shape, seed)
-    if value.dtype.numpy.kind == "c":
+    if stored.kind == "c":
         array = array + 1j * _shuffled(edges, which, shape, seed + 1)
-    return array.astype(value.dtype.numpy)
+    return array.astype(stored)
 
 
 def _strings(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
