@@ -12,7 +12,7 @@ import circlekit
 from circlekit.equivalence.array_comparison import Outcome, Similarity, worst_difference
 from circlekit.equivalence.judgement.judge import Judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models, compare_results
-from circlekit.equivalence.named_results import run_keeping
+from circlekit.equivalence.named_results import interpreter_of, run_keeping
 from circlekit.equivalence.verify import Verifier
 from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.resources.progress import watched
@@ -35,7 +35,7 @@ def test_values_of_called_graphs_are_not_those_of_the_main_graph() -> None:
     (outcome,) = compare_layers(before, after, Verifier(before).runs[0])
     assert outcome.name == "y"
     assert outcome.equal
-    assert list(run_keeping(before, Verifier(before).runs[0].inputs, None, {"y"})[1]) == ["y"]
+    assert list(run_keeping(interpreter_of(before), Verifier(before).runs[0].inputs, {"y"})[1]) == ["y"]
 
 
 FLOAT = "graph main(%x: f32[4]) -> %y { %y = Neg(%x) }"

@@ -9,6 +9,7 @@ import pytest
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
     INTEGER_EDGES,
+    TEXTS,
     InputSet,
     InputUse,
     input_sets,
@@ -123,9 +124,22 @@ def test_other_integers_stay_small() -> None:
 
 def test_what_no_array_can_hold_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="cannot make inputs for %s"):
-        make_input(Value("s", DType.STRING, (1,)), NORMAL)
+        make_input(Value("s", DType.RESOURCE, (1,)), NORMAL)
     with pytest.raises(UnsupportedError, match="cannot make inputs for %x"):
         make_input(Value("x", DType.FLOAT32, None), NORMAL)
+
+
+def test_small_models_meet_all_texts() -> None:
+    graph = Graph("g", [Value("s", DType.STRING, (2,)), Value("t", DType.STRING, ())])
+    sets = input_sets(graph)
+    assert len([s for s in sets if s.kind == "boundary"]) == len(TEXTS)
+    made = {s.label: make_inputs(graph, s) for s in sets}
+    assert [a.tolist() for a in made["zero"]] == [[b"", b""], b""]
+    assert {a.dtype.kind + b.dtype.kind for a, b in made.values()} == {"OO"}
+    assert {(a.shape, b.shape) for a, b in made.values()} == {((2,), ())}
+    assert {b.item() for label, (_, b) in made.items() if "boundary" in label} == set(TEXTS)
+    many = make_input(Value("s", DType.STRING, (None, 100)), NORMAL)
+    assert set(many.reshape(-1).tolist()) == set(TEXTS)
 
 
 GATHERS = """

@@ -42,8 +42,8 @@ MAX_PRINTED_LAYERS = 40
 
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
 
-BEFORE is the reference. The models run on seeded inputs (normal, boundary and zero), or on those of --inputs.
-In place of two models, give two npz, npy or HDF5 files to compare arrays of the same name."""
+BEFORE is the reference. The models run on seeded inputs (normal, boundary, zero and others), or on those
+of --inputs. In place of two models, give two npz, npy or HDF5 files to compare arrays of the same name."""
 
 
 def _declare(parser: Parser) -> None:

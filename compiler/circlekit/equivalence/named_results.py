@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model, and keep the arrays of the values with given names: inputs and results of operators.
 
-Random operators without a seed get a fixed seed for the run (``random_seeds.with_seeds``).
+Random operators without a seed get a fixed seed (``interpreter_of``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from circlekit.equivalence.random_seeds import with_seeds
 from circlekit.interp.evaluate import Inputs, model_inputs
-from circlekit.interp.interpreter import Interpreter, expect_runs, run
+from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
@@ -50,52 +50,60 @@ class PairedRuns(Protocol):
         """
 
 
+def interpreter_of(model: Model, kernels: Kernels | None = None) -> Interpreter:
+    """Return an interpreter of ``model``, or of a copy in which every random operator has a seed.
+
+    ``kernels``: LiteRT's reference or optimized kernels, whose integer results are reproduced; None:
+    ``select_kernels`` chooses.
+    """
+    return Interpreter(with_seeds(model), kernels)
+
+
 def run_with_pair(
     label: str,
-    model: Model,
+    interpreter: Interpreter,
     inputs: Inputs,
-    kernels: Kernels,
     pair: PairedRuns | None = None,
     earlier: Sequence[Inputs] = (),
 ) -> list[Array]:
-    """Return the outputs of ``model`` on ``inputs``.
+    """Return the outputs of ``interpreter`` on ``inputs``, from its initial state.
 
-    ``label``: the label of the inputs.  ``kernels``: LiteRT's reference or optimized kernels, whose integer
-    results the run reproduces.  If ``pair.wants`` this label, the model of ``pair`` then runs, too.
+    ``label``: the label of the inputs.  If ``pair.wants`` this label, the model of ``pair`` then runs, too.
     ``earlier``: without ``pair``, inputs on which the model runs first; it keeps the state that they leave.
     """
     with np.errstate(all="ignore"):  # boundary inputs may overflow
         if pair is None or not pair.wants(label):
-            interpreter = Interpreter(with_seeds(model), kernels)
+            interpreter.reset()
             for before in earlier:
                 interpreter.run(before)
             return interpreter.run(inputs)
         with counted_memory():  # all results that are kept count together against the memory limit
-            outputs, results = run_keeping(model, inputs, kernels, pair.names)
-            pair.add(label, inputs, outputs, results, kernels)
+            outputs, results = run_keeping(interpreter, inputs, pair.names)
+            pair.add(label, inputs, outputs, results, interpreter.kernels)
             return outputs
 
 
 def run_keeping(
-    model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
+    interpreter: Interpreter, inputs: Inputs, names: Collection[str]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Run ``model``; return its outputs, and the values of the main graph that have one of ``names``.
+    """Run the model of ``interpreter`` from its initial state; return its outputs, and values by name.
 
-    These values are inputs of the graph and results of operators, but not constants.
+    These values are the inputs of the main graph and the results of its operators that have one of ``names``,
+    but not constants.
     """
-    wanted = set(names)
+    wanted, model = set(names), interpreter.model
     given = zip(model.main.inputs, model_inputs(model, 0, inputs), strict=True)
     results = {value.name: array for value, array in given if value.name in wanted}
-    seeded = with_seeds(model)
 
     def keep(op: Op, arrays: Sequence[Array]) -> None:
         for value, array in zip(op.results, arrays, strict=True):
-            if value.name in wanted and op.graph is seeded.main:
+            if value.name in wanted and op.graph is model.main:
                 need_memory(array.nbytes, "keeping the results of all operators")
                 count_memory(array.nbytes)
                 results[value.name] = array
 
-    return run(seeded, inputs, observe=keep, kernels=kernels), results
+    interpreter.reset()
+    return interpreter.run(inputs, observe=keep), results
 
 
 def results_by_name(
@@ -103,4 +111,4 @@ def results_by_name(
 ) -> dict[str, Array]:
     """Run ``model``; return the inputs and results of operators of the main graph whose names are given."""
     expect_runs(model, 1)
-    return run_keeping(model, inputs, kernels, names)[1]
+    return run_keeping(interpreter_of(model, kernels), inputs, names)[1]

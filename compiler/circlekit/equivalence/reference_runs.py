@@ -9,11 +9,11 @@ with each float constant moved by one unit in the last place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from circlekit.equivalence.named_results import PairedRuns, run_with_pair
+from circlekit.equivalence.named_results import PairedRuns, interpreter_of, run_with_pair
 from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
     MAX_ROUNDING_ERROR,
@@ -27,7 +27,7 @@ from circlekit.equivalence.rounding import (
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
-from circlekit.interp.interpreter import expect_runs, select_kernels
+from circlekit.interp.interpreter import Interpreter, expect_runs, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.random_ops import Random
@@ -37,10 +37,16 @@ SIZE_ONE = "size_1"
 """The label of the additional run on normal inputs, in which unknown dimensions are 1."""
 
 LARGER_SIZES = "larger_sizes"
-"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
+"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8...
+
+If a model is ``_row_wise``, the unknown dimensions are FEW_ROWS instead.
+"""
 
 FIRST_LARGER_SIZE = 6
 """Large enough for most slices of constant size, and even, because models may halve a dimension."""
+
+FEW_ROWS = 4
+"""A larger size that costs less: most models whose batch size is unknown are ``_row_wise``."""
 
 SIZES = (2, 1, FIRST_LARGER_SIZE)
 """The sizes of unknown dimensions; the first with which a model runs counts.
@@ -56,6 +62,18 @@ A model may keep what it computed in several earlier runs, as SVDF does.
 
 LATER_RUN_FAILS = "in a later run, which fails"
 """The end of the note on LATER_RUNS that fail."""
+
+RECURRENT = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
+}  # fmt: skip
+"""Operators that replace their whole state in each run: one earlier run shows what they keep."""
+
+ROW_WISE = {
+    "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "L2_POOL_2D",
+    "LOG_SOFTMAX", "MAX_POOL_2D", "QUANTIZE", "RESHAPE", "SOFTMAX",
+}  # fmt: skip
+"""Operators, besides elementwise ones, that treat all rows (along the first dimension) alike."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -78,13 +96,25 @@ class Run:
     earlier: Sequence[Inputs] = ()
 
     @staticmethod
-    def of(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None) -> Run:
-        """Run ``model``, and then the model of ``pair``; return the run of ``model``."""
-        return Run(label, inputs, run_with_pair(label, model, inputs, kernels, pair), kernels)
+    def of(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None) -> Run:
+        """Run the model of ``interpreter``, and then the model of ``pair``; return the run of the first."""
+        outputs = run_with_pair(label, interpreter, inputs, pair)
+        return Run(label, inputs, outputs, interpreter.kernels)
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
-        return run_with_pair(self.label, model, self.inputs, self.kernels, earlier=self.earlier)
+        return next(outputs_on([self], model))
+
+
+def outputs_on(runs: Sequence[Run], model: Model) -> Iterator[list[Array]]:
+    """Yield the outputs of another ``model`` on the inputs of each run.
+
+    All ``runs`` must have the same kernels; ``model`` runs with these.  It is prepared for running only once.
+    """
+    if runs:
+        interpreter = interpreter_of(model, runs[0].kernels)
+        for run in runs:
+            yield run_with_pair(run.label, interpreter, run.inputs, earlier=run.earlier)
 
 
 def reference_runs(
@@ -103,17 +133,17 @@ def reference_runs(
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
     """
-    kernels = select_kernels(model, kernels)
+    interpreter = interpreter_of(model, select_kernels(model, kernels))
     if records is not None:
         expect_runs(model, len(records))
-        runs = [_recorded_run(label, model, inputs, kernels, pair) for label, inputs in records.items()]
+        runs = [_recorded_run(label, interpreter, inputs, pair) for label, inputs in records.items()]
         return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, runs)})
     runs, notes = [], []
     sets = input_sets(model.main)
     expect_runs(model, len(sets))
     for which in sets:
         try:
-            runs.append(_seeded_run(model, which, kernels, pair))
+            runs.append(_seeded_run(interpreter, which, pair))
         except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
             raise error.note("so the model cannot be verified: verifying runs it before and after") from None
         except CirclekitError as error:
@@ -121,12 +151,13 @@ def reference_runs(
                 raise
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
+    larger = FEW_ROWS if _row_wise(model) else FIRST_LARGER_SIZE
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
-            _run_of_size, SIZE_ONE, 1, model, runs[0], kernels, pair
+            _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair
         ),
         "with larger unknown dimensions, which the model does not take": partial(
-            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, model, runs[0], kernels, pair
+            _run_of_size, LARGER_SIZES, larger, interpreter, runs[0], pair
         ),
         LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
@@ -150,29 +181,41 @@ def _with_further_runs(
     return runs, notes
 
 
-def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run ``model`` on the record ``label``; an error names the record."""
+def _recorded_run(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None) -> Run:
+    """Run the model on the record ``label``; an error names the record."""
     try:
-        return Run.of(label, model, inputs, kernels, pair)
+        return Run.of(label, interpreter, inputs, pair)
     except CirclekitError as error:
         raise error.note(f"on {label} inputs") from None
 
 
-def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run ``model`` on an input set, with the first of SIZES that it takes; else raise the last error."""
+def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | None) -> Run:
+    """Run the model on an input set, with the first of SIZES that it takes; else raise the last error."""
+    model = interpreter.model
     *others, last = SIZES if _has_unknown_dimensions(model) else SIZES[:1]
     for size in others:
         try:
-            return Run.of(which.label, model, make_inputs(model.main, which, size), kernels, pair)
+            return Run.of(which.label, interpreter, make_inputs(model.main, which, size), pair)
         except UnsupportedError:  # noqa: PERF203  # two sizes
             raise
         except CirclekitError:
             pass
-    return Run.of(which.label, model, make_inputs(model.main, which, last), kernels, pair)
+    return Run.of(which.label, interpreter, make_inputs(model.main, which, last), pair)
 
 
 def _has_unknown_dimensions(model: Model) -> bool:
     return any(None in (value.shape or ()) for value in model.main.inputs)
+
+
+def _row_wise(model: Model) -> bool:
+    """Return whether all operators are ROW_WISE, and inputs have no unknown dimension but the first.
+
+    Such a model has no slices of constant size, and no unknown dimensions to exchange.
+    """
+    if any(None in (value.shape or ())[1:] for value in model.main.inputs):
+        return False
+    ops = (op for graph in reachable_graphs(model.main) for op in graph)
+    return all(op.elementwise or op.code in ROW_WISE for op in ops)
 
 
 def _has_size(model: Model, run: Run, size: int) -> bool:
@@ -183,27 +226,28 @@ def _has_size(model: Model, run: Run, size: int) -> bool:
 
 
 def _run_of_size(
-    label: str, size: int, model: Model, normal: Run, kernels: Kernels, pair: PairedRuns | None
+    label: str, size: int, interpreter: Interpreter, normal: Run, pair: PairedRuns | None
 ) -> list[Run]:
     """Return a list of one run, on normal inputs with unknown dimensions of ``size``, ``size`` + 1...
 
-    If ``size`` is 1, all are 1.  Return [] if ``model`` has no unknown dimensions, or does not run with the
+    If ``size`` is 1, all are 1.  Return [] if the model has no unknown dimensions, or does not run with the
     first of SIZES.
 
     A rewrite may be wrong only for the size 1, because such a dimension broadcasts; or only for larger sizes,
     for example if it removes a slice of 3 rows.  Equal sizes hide a rewrite that exchanges two dimensions.
     """
+    model = interpreter.model
     if not _has_unknown_dimensions(model) or not _has_size(model, normal, SIZES[0]):
         return []
     inputs = make_inputs(model.main, InputSet("normal"), unknown=size, step=int(size > 1))
     expect_runs(model, 1)
-    return [Run.of(label, model, inputs, kernels, pair)]
+    return [Run.of(label, interpreter, inputs, pair)]
 
 
-def _keeps_state(model: Model) -> bool:
-    """Return whether an operator that runs keeps state other than a random stream."""
+def _stateful_operators(model: Model) -> set[str]:
+    """Return the codes of the operators that run and keep state other than a random stream."""
     ops = (op for graph in reachable_graphs(model.main) for op in graph)
-    return any(op.stateful and not isinstance(op, Random) for op in ops)
+    return {op.code for op in ops if op.stateful and not isinstance(op, Random)}
 
 
 def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
@@ -212,7 +256,7 @@ def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
     A first run does not show what a model writes to its variables after the last read.  The inputs of the
     earlier runs are normal ones with other seeds.
     """
-    if not _keeps_state(model):
+    if not _stateful_operators(model):
         return []
     size = next(size for size in SIZES if _has_size(model, normal, size))
     sets = (InputSet("normal", seed=number) for number in range(1, max(LATER_RUNS.values()) + 1))
@@ -224,7 +268,7 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 
     Return [] if there is no record, or if the model keeps no state.
     """
-    if not runs or not _keeps_state(model):
+    if not runs or not _stateful_operators(model):
         return []
     return _later_runs(model, runs[-1], [run.inputs for run in runs[:-1]] or [runs[0].inputs])
 
@@ -232,10 +276,11 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
     later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
-    if len(earlier) == 1:
-        del later[1:]  # the others would be equal
+    if len(earlier) == 1 or _stateful_operators(model) <= RECURRENT:
+        del later[1:]  # the others would be equal, or show no more
     expect_runs(model, sum(1 + len(each.earlier) for each in later))
-    return [replace(each, outputs=each.again(model)) for each in later]
+    outputs = outputs_on(later, model)
+    return [replace(run, outputs=arrays) for run, arrays in zip(later, outputs, strict=True)]
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.data_files.string_arrays import BYTES_OBJECT_BYTES
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
 from circlekit.equivalence.thresholds import Threshold, thresholds
 from circlekit.errors import UnsupportedError
@@ -41,6 +42,9 @@ Still larger numbers would show how much a model amplifies rounding errors, not 
 INTEGER_EDGES = (0, 1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 7, -7, 8, 100, -100)
 """The EDGES of free integers (``InputUse``); those that the dtype does not have are left out."""
 
+TEXTS = (b"", b"0", b"42", b"a", b"b", b"Z", b"ab", b"a b c d")
+"""The elements of an input of strings."""
+
 MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
 
@@ -51,7 +55,6 @@ There are then so many boundary sets that the smallest of these inputs has an el
 input with the most edges.  So bool scalars meet in all combinations.  For larger inputs, and without such
 inputs, there is one boundary set.
 """
-
 
 SMALL_NUMBERS = 1e-3
 """The size of the numbers of a negative set; an epsilon that is added to their squares has an effect."""
@@ -98,12 +101,12 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: normal, boundary and threshold sets, zero, positive, negative.
+    """Return the input sets for ``graph``: normal, boundary, threshold, zero, positive and negative.
 
-    There are threshold sets only if an input has thresholds that are not among its edges anyway.
-    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  Threshold sets follow the same rule.  Only
-    models as small have a positive and a negative set.  In the other sets, for example, the maximum of
-    several elements is hardly ever negative, and the sum of several logarithms is mostly NaN.
+    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  There are as many threshold sets, by the same
+    rule, but none if all thresholds are among the edges of the inputs.  Only small models, as defined there,
+    have a positive and a negative set.  In the other sets, the maximum of several elements, for example, is
+    hardly ever negative, and the sum of several logarithms hardly ever a number.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
     kinds = ["boundary"]
@@ -123,7 +126,8 @@ def input_sets(graph: Graph) -> list[InputSet]:
 def _meets_all_edges(value: Value, use: InputUse) -> bool:
     """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
     has_few_indices = use.bound is not None and use.bound <= MAX_INDICES
-    return value.dtype.is_float or value.dtype is DType.BOOL or use.is_free or has_few_indices
+    is_edge_kind = value.dtype.is_float or value.dtype in (DType.BOOL, DType.STRING)
+    return is_edge_kind or use.is_free or has_few_indices
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -143,24 +147,40 @@ def make_input(
 ) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.
+    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.  Strings are bytes
+    objects of TEXTS (dtype object); all are empty in the zero set.
     """
-    if value.dtype.numpy is None or value.shape is None:
+    stored = value.dtype.numpy
+    if (stored is None and value.dtype is not DType.STRING) or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     sizes = count(unknown, step)
     shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
-    need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
+    item_bytes = BYTES_OBJECT_BYTES if stored is None else stored.itemsize
+    need_memory(prod(shape) * item_bytes, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
+    if stored is None:
+        return _strings(which, shape, seed)
     if which.kind == "zero":
-        return np.full(shape, _stored_zero(value, use.bound), value.dtype.numpy)
+        return np.full(shape, _stored_zero(value, use.bound), stored)
     if which.kind in ("normal", "positive", "negative"):
         array = _normal(value, shape, seed, use.bound)
         return array if which.kind == "normal" else _one_sided(array, value, which.kind == "positive", use)
-    edges = np.array(_edges(value, which.kind, use), value.dtype.numpy if value.dtype.is_integer else None)
+    edges = np.array(_edges(value, which.kind, use), stored if value.dtype.is_integer else None)
     array = _shuffled(edges, which, shape, seed)
-    if value.dtype.numpy.kind == "c":
+    if stored.kind == "c":
         array = array + 1j * _shuffled(edges, which, shape, seed + 1)
-    return array.astype(value.dtype.numpy)
+    return array.astype(stored)
+
+
+def _strings(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
+    """Return strings: empty ones, the TEXTS divided among several sets, or random ones of the TEXTS."""
+    texts = np.array(TEXTS, object)
+    if which.kind == "zero":
+        return np.full(shape, b"", object)
+    if which.kind in ("boundary", "threshold"):
+        return _shuffled(texts, which, shape, seed)
+    numbers = fill("uniform", (0, len(texts)), {}, DType.INT64, (prod(shape),), seed)  # rounded down
+    return np.asarray(texts[numbers]).reshape(shape)
 
 
 def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) -> Array:
@@ -199,14 +219,16 @@ def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Arr
     return np.asarray(factor * np.abs(array), array.dtype)
 
 
-def _edges(value: Value, kind: str, use: InputUse) -> list[float]:
-    """Return the numbers in the sets of ``kind``, boundary or threshold, for the input ``value``.
+def _edges(value: Value, kind: str, use: InputUse) -> Sequence[float | bytes]:
+    """Return the numbers or strings in the sets of ``kind``, boundary or threshold, for the input ``value``.
 
     A threshold set has a smaller and a larger number for each threshold, and the exact thresholds themselves.
     An input without thresholds has the numbers of a boundary set there, too.
     """
     if value.dtype is DType.BOOL:
         return [True, False]  # a scalar is True in at least one set, as it is False in the zero set
+    if value.dtype is DType.STRING:
+        return TEXTS
     if not value.dtype.is_integer:
         near = [n for t in use.thresholds for n in _around(t)]
         return near if near and kind == "threshold" else list(EDGES)

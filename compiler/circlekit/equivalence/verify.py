@@ -19,7 +19,7 @@ from circlekit.equivalence.named_results import PairedRuns
 from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
-from circlekit.equivalence.reference_runs import Records, Run, reference_runs, rounding_error
+from circlekit.equivalence.reference_runs import Records, Run, outputs_on, reference_runs, rounding_error
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
@@ -181,7 +181,8 @@ class Verifier:
         old = self._reference_notes
         with _running_after(step):
             expect_runs(model, len(self.runs))
-            runs = [replace(r, outputs=r.again(model)) for r in self.runs]
+            outputs = outputs_on(self.runs, model)
+            runs = [replace(run, outputs=arrays) for run, arrays in zip(self.runs, outputs, strict=True)]
             self._set_reference(model, runs, self._failed_sets)
         sentence = f"{step} is meant to change values: only passes before and after it are verified"
         self._renew_notes(step, old, [sentence])
@@ -281,7 +282,8 @@ class Verifier:
         # the outputs, by label, if ``model`` is the second model of ``pair`` and so has already run
         known = self.pair.outputs if self.pair is not None and self.pair.after is model else {}
         expect_runs(model, len(self.runs) - len(known))
-        self.latest = [known.get(past.label) or past.again(model) for past in self.runs]
+        others = outputs_on([past for past in self.runs if past.label not in known], model)
+        self.latest = [known[p.label] if p.label in known else next(others) for p in self.runs]
         names = [value.name for value in model.main.outputs]
         all_outcomes = []
         for past, latest in zip(self.runs, self.latest, strict=True):

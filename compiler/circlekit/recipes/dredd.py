@@ -27,7 +27,7 @@ from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.model_comparison import interface_differences, interface_of, weak_outputs
-from circlekit.equivalence.reference_runs import Run, reference_runs, rounding_error
+from circlekit.equivalence.reference_runs import Run, outputs_on, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
@@ -256,8 +256,7 @@ class _Test:
         sentence for each output that differs.
         """
         names, expected = ([value.name for value in m.main.outputs] for m in (model, base))
-        for run in self.runs:
-            outputs = run.again(model)
+        for run, outputs in zip(self.runs, outputs_on(self.runs, model), strict=True):
             self.keep(run, OPTIMIZED, names, outputs)
             self.result.compared += len(outputs)
             after = dict(zip(names, outputs, strict=True))

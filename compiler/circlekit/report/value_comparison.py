@@ -79,7 +79,7 @@ class ValueComparison:
 
 
 def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
-    """Compare two models on ``records``, at least one; None: on seeded normal, boundary and zero inputs.
+    """Compare two models on ``records``, at least one; None: on seeded inputs.
 
     Layers are compared on the first record, by default the normal inputs.
     A float model and its quantized form are compared as real numbers; the second model gets the inputs of

@@ -17,12 +17,12 @@ from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.layer_errors import LayerError, LayerErrors
 from circlekit.equivalence.layer_comparison import compare_results, shared_results
-from circlekit.equivalence.named_results import run_keeping, run_with_pair
+from circlekit.equivalence.named_results import interpreter_of, run_keeping, run_with_pair
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
 from circlekit.equivalence.reference_runs import Records, Run
 from circlekit.errors import ModelError, ShapeError, counted
 from circlekit.interp.evaluate import Inputs
-from circlekit.interp.interpreter import expect_runs, select_kernels
+from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
@@ -125,8 +125,9 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
     judge = Judge(before, after, records)
     expect_runs(before, len(records))
+    interpreter = interpreter_of(before)
     for label, inputs in records.items():
-        run_with_pair(label, before, inputs, select_kernels(before), judge)
+        run_with_pair(label, interpreter, inputs, judge)
     return judge.judgement
 
 
@@ -150,6 +151,7 @@ class Judge:
         self.before, self.after, self.records, self.with_layers = before, after, records, with_layers
         self.outputs: dict[str, list[Array]] = {}
         self.layer_outcomes: list[Outcome] = []
+        self._interpreter = interpreter_of(after)
         self._pairs = _paired(before.main.outputs, after.main.outputs)
         self._metrics = {reference.name: ErrorMetrics() for reference, _ in self._pairs}
         self._layers = LayerErrors(before, after)
@@ -172,8 +174,7 @@ class Judge:
         if converted is None:
             raise ModelError("the models have different inputs, so they cannot be compared")
         expect_runs(self.after, 1)
-        kernels_after = select_kernels(self.after)
-        self.outputs[label], right = run_keeping(self.after, converted, kernels_after, self.names)
+        self.outputs[label], right = run_keeping(self._interpreter, converted, self.names)
         for reference, result in self._pairs:
             _add_output(self._metrics[reference.name], label, reference, results, result, right)
         self._layers.add(results, right)
