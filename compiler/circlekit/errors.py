@@ -107,7 +107,7 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
     """
     if isinstance(names, str):
         return [names]
-    if not isinstance(names, Iterable):
+    if not isinstance(names, Iterable) or isinstance(names, bytes | bytearray):  # their items are numbers
         raise ModelError(f"expected the name of {kind}, or several names, got {type(names).__name__}")
     found = list(names)
     for name in found:
