@@ -105,9 +105,10 @@ def names_in(kind: str, names: str | Iterable[str]) -> list[str]:
 
     Raise ModelError unless ``names`` is a string or contains only strings.  ``kind``: what each should name.
     """
+    given: object = names
     if isinstance(names, str):
         return [names]
-    if not isinstance(names, Iterable):
+    if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray):  # bytes contain numbers
         raise ModelError(f"expected the name of {kind}, or several names, got {type(names).__name__}")
     found = list(names)
     for name in found:

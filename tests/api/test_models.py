@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,31 @@ def test_load_takes_a_path_bytes_and_a_file_object(model: circlekit.Model, tmp_p
         assert circlekit.load(file).source == str(path)
     assert circlekit.load(RECIPE.encode()).main.ops[0].code == "TRANSPOSE_CONV"
     assert circlekit.load(content).source == "<bytes>"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_a_loaded_model_is_optimized_and_saved_like_it(
+    copied: Callable[[circlekit.Model], circlekit.Model], model: circlekit.Model, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tflite"
+    circlekit.save(model, path)
+    loaded = circlekit.load(path)
+    new = copied(loaded)
+    assert difference(new, loaded) is None
+    circlekit.save(new, tmp_path / "b.tflite")
+    assert (tmp_path / "b.tflite").read_bytes() == path.read_bytes()
+    changes = [circlekit.optimize(item, verify=True).changes for item in (new, loaded)]
+    assert changes[0] == changes[1] != {}
+
+
+def test_a_model_whose_file_was_changed_is_not_pickled(model: circlekit.Model, tmp_path: Path) -> None:
+    path = tmp_path / "a.tflite"
+    circlekit.save(model, path)
+    loaded = circlekit.load(path)
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(FileError, match="the file was changed after it was read"):
+        pickle.dumps(loaded)
 
 
 def test_load_refuses_bytes_with_gaps() -> None:

@@ -202,6 +202,10 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
         lambda m, _: circlekit.optimize(m, None),  # type: ignore[arg-type]
         "expected the name of a pass, or several names, got NoneType",
     ),
+    "bytes in place of passes": (
+        lambda m, _: circlekit.optimize(m, b""),  # type: ignore[arg-type]
+        "expected the name of a pass, or several names, got bytes",
+    ),
     "class of a pass": (
         lambda m, _: circlekit.optimize(m, [circlekit.Pass]),  # type: ignore[list-item]
         "expected the name of a pass, got ABCMeta",
@@ -213,6 +217,26 @@ MISTAKES: dict[str, tuple[Callable[[circlekit.Model, Path], object], str]] = {
     "list to explain": (
         lambda m, _: circlekit.explain(m, ["fold_mul"]),  # type: ignore[arg-type]
         "expected the name of a pass, got list",
+    ),
+    "array to explain": (
+        lambda m, _: circlekit.explain(m, np.zeros(2)),  # type: ignore[arg-type]
+        "expected the name of a pass, got ndarray",
+    ),
+    "array to explain after passes": (
+        lambda m, _: circlekit.optimize(m, explain=np.zeros(2)),  # type: ignore[arg-type]
+        "expected the name of a pass, got ndarray",
+    ),
+    "array of settings": (
+        lambda m, _: circlekit.explain(m, settings=np.zeros(2)),  # type: ignore[arg-type]
+        "expected a mapping from settings to values, got ndarray",
+    ),
+    "matrix of targets": (
+        lambda m, _: circlekit.check(m, np.zeros((2, 2))),
+        "expected the name of a target, got ndarray",
+    ),
+    "number of a file to bisect into": (
+        lambda m, _: circlekit.optimize(m, bisect=3),  # type: ignore[arg-type]
+        "expected a path, got int",
     ),
     "pipeline to explain": (
         lambda m, _: circlekit.explain(m, "O1"),

@@ -272,6 +272,16 @@ def test_all_findings_are_told() -> None:
     assert len(lines) >= 3
 
 
+def test_a_graph_without_a_name_is_shown_as_such() -> None:
+    m = model()
+    m.main.name = ""
+    m.main.outputs = [Value("q", DType.FLOAT32, (1,))]
+    assert next((item.place, item.message) for item in verify(m)) == (
+        "graph '' > outputs",
+        "nothing produces %q",
+    )
+
+
 def test_values_that_need_no_producer() -> None:
     """Constants, variables and inputs need no producer; a value may be an output twice."""
     text = graph_text("%v: f32[1,4] variable", "%y = Add(%v, %x)", outputs="%y, %y, %x")

@@ -9,6 +9,7 @@ import pytest
 
 from circlekit.errors import CirclekitError, FileError, ParseError, RewriteError
 from circlekit.recipes.dredd_cases import cases_of
+from circlekit.recipes.load import load_recipe
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %y = Relu(%x) : f32[2]\n}\n"
 
@@ -57,6 +58,23 @@ def test_cases_of_a_list_of_one(folder: Path) -> None:
     ]
     assert [len(c.rules().rules) for c in cases] == [1, 0, 0, 0, 1]
     assert [len(c.rules().rules) for c in cases_of(folder / "test.lst", with_rules=False)] == [0] * 5
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.lst", "# Add(a PASS x)\n"), ("a.tsv", "recipe\tpasses\n")])
+def test_a_list_without_cases(name: str, text: str, folder: Path) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises(FileError, match=rf"{name}: expected a list with one test or more, got none"):
+        cases_of(folder / name)
+
+
+def test_texts_may_begin_with_the_mark_of_utf_8(folder: Path) -> None:
+    (folder / "a.tsv").write_text("recipe\tpasses\nRelu_000\t\nown\t\n", encoding="utf-8-sig")
+    rules = folder / "res" / "Relu_000" / "test.rule"
+    rules.write_text(rules.read_text(), encoding="utf-8-sig")
+    (folder / "own.ck").write_text(MODEL, encoding="utf-8-sig")
+    cases = cases_of(folder / "a.tsv")
+    assert [(case.name, len(case.rules().rules)) for case in cases] == [("Relu_000", 1), ("own", 0)]
+    assert load_recipe(folder / "own.ck").main.ops[0].code == "RELU"
 
 
 def test_cases_of_our_list(folder: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
@@ -192,11 +193,32 @@ def test_custom_operators(custom: str, wanted: dict[str, object] | None) -> None
     assert isinstance(model.main.ops[0], OpaqueOp) or model.main.ops[0].code == "CUSTOM"
 
 
-def test_options_of_custom_operators_survive_a_round_trip(tmp_path: Path) -> None:
-    model = read_recipe(unary('type: "Custom" custom_code: "Mine" custom_options: "AAECAw=="'), "r")
+@pytest.mark.parametrize("options", ["AAECAw==", ""])
+@pytest.mark.parametrize("code", ["Mine", "AddV2"])
+def test_options_of_custom_operators_survive_a_round_trip(code: str, options: str, tmp_path: Path) -> None:
+    model = read_recipe(unary(f'type: "Custom" custom_code: "{code}" custom_options: "{options}"'), "r")
+    stored = TFLITE.read(to_bytes(model))["Subgraphs"][0]["Operators"][0]["CustomOptions"]
+    assert stored.tobytes() == base64.b64decode(options)  # a vector without elements is not an absent one
     write_recipe(model, tmp_path / "r.recipe", "tflite")
     assert difference(load_recipe(tmp_path / "r.recipe"), model) is None
-    assert 'custom_options: "AAECAw=="' in (tmp_path / "r.recipe").read_text()
+    assert f'custom_options: "{options}"' in (tmp_path / "r.recipe").read_text()
+
+
+@pytest.mark.parametrize("block_map", ["", "block_map { }", "block_map { dim: 1 }"])
+def test_an_absent_block_map_stays_absent(block_map: str, tmp_path: Path) -> None:
+    dense = "dim_metadata { format: DENSE dense_size: 2 }"
+    sparsity = f"sparsity {{ traversal_order {{ dim: 0 dim: 1 }} {block_map} {dense} {dense} }}"
+    filler = 'filler { tag: "explicit" arg: "1" arg: "2" arg: "3" arg: "4" }'
+    weights = f'operand {{ name: "w" type: FLOAT32 shape {{ dim: 2 dim: 2 }} {sparsity} {filler} }}'
+    model = read_recipe(
+        f'''{weights} operand {{ name: "y" type: FLOAT32 shape {{ dim: 2 dim: 2 }} }}
+        operation {{ type: "Densify" input: "w" output: "y" }} output: "y"''',
+        "r",
+    )
+    write_recipe(model, tmp_path / "r.recipe", "tflite")
+    assert difference(load_recipe(tmp_path / "r.recipe"), model) is None
+    stored = next(v for v in model.main.values() if v.name == "w").extra["sparsity"]
+    assert ("block_map" in stored) == bool(block_map)
 
 
 def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None:

@@ -9,7 +9,18 @@ from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
-from circlekit.rewrite.base import DEFAULT_PROGRESS, PASSES, Budget, Context, GraphPass, Option, Refusal
+from circlekit.passes.engine.pass_manager import run_passes
+from circlekit.rewrite import Rewrite
+from circlekit.rewrite.base import (
+    DEFAULT_PROGRESS,
+    PASSES,
+    Budget,
+    Context,
+    GraphPass,
+    Option,
+    Pass,
+    Refusal,
+)
 
 
 @pytest.fixture
@@ -133,3 +144,43 @@ def test_two_passes_of_one_name_are_an_error() -> None:
                 define(module, qualname)
     finally:
         PASSES.pop("made_twice", None)
+
+
+def test_a_pass_returns_the_number_of_its_changes() -> None:
+    class ForgetsGraph(GraphPass):
+        """Made for a test."""
+
+        def run_graph(self, graph: Graph, context: Context) -> int:
+            return None  # type: ignore[return-value]
+
+    model = Model([Graph("a")])
+    expected = "run_graph of the pass ForgetsGraph: expected to get the number of changes, got NoneType"
+    with pytest.raises(RewriteError, match=expected):
+        ForgetsGraph().run(model, Context())
+
+    class ForgetsModel(Pass):
+        """Made for a test."""
+
+        def run(self, model: Model, context: Context) -> int:
+            return "2"  # type: ignore[return-value]
+
+    with pytest.raises(RewriteError, match=r"run of the pass ForgetsModel: .* number of changes, got str"):
+        run_passes(model, [ForgetsModel], Context())
+
+
+@pytest.mark.parametrize(("attribute", "content"), [("name", 3), ("before", ["y = Neg(x)"]), ("after", None)])
+def test_texts_of_a_rewrite_are_strings(attribute: str, content: object) -> None:
+    body = {"before": "y = Neg(x)", "after": "x", attribute: content, "__module__": "mine"}
+    with pytest.raises(RewriteError, match=rf"mine\.Made\.{attribute}: expected a string, got "):
+        type("Made", (Rewrite,), body)
+
+
+def test_the_name_of_a_pass_is_a_string() -> None:
+    with pytest.raises(RewriteError, match=r"mine\.Made\.name: expected a string, got list"):
+        type("Made", (GraphPass,), {"name": ["a"], "__module__": "mine"})
+
+
+def test_a_result_is_not_assigned_in_after() -> None:
+    message = "`after` is `z = x`, without an operator; to put x in the place of z, write only x"
+    with pytest.raises(RewriteError, match=message):
+        type("Made", (Rewrite,), {"before": "z = Neg(x)", "after": " z = x\n", "__module__": "mine"})

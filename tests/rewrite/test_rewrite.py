@@ -12,7 +12,7 @@ import pytest
 import circlekit
 from circlekit.errors import EquivalenceError, RewriteError
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import PASSES, Rewrite, Rules, condition
@@ -174,7 +174,21 @@ def test_a_value_takes_the_place_of_another_of_the_same_type(
     assert len(model.main) == 2 - applied
 
 
-@pytest.mark.parametrize("answer", [True, False, np.True_])
+def test_constants_of_the_model_are_read_only() -> None:
+    class InPlace(Rewrite):
+        before = "z = Mul(x, a: const)"
+        after = "z = Div(x, b)"
+
+        def constants(self, a: Array) -> dict[str, Array]:
+            return {"b": np.reciprocal(a, out=a)}
+
+    model = parse_model("graph main(%x: f32[2]) -> %y { %c = const f32[2] [4, 2] %y = Mul(%x, %c) }")
+    with pytest.raises(ValueError, match="read-only"):
+        InPlace().run(model, Context())
+    assert model.main.ops[0].inputs[1].data.tolist() == [4, 2]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("answer", [True, False, np.True_, ""])
 def test_a_condition_answers_with_a_sentence_or_none(answer: bool) -> None:
     class Undecided(Rewrite):
         before = "z = Neg(x)"

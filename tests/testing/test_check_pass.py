@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.unary import Neg
@@ -193,6 +194,20 @@ def test_a_near_miss_of_a_pipeline_is_run_as_in_a_pipeline(rule: str) -> None:
         check_pass("replace_non_const_fc_with_batch_matmul", recipe)
     (only,) = str(caught.value).splitlines()
     assert only.startswith("expected a recipe that shows what")
+
+
+@pytest.mark.parametrize("tested", [None, 3, Sub])
+def test_something_that_is_no_pass(tested: object) -> None:
+    with pytest.raises(RewriteError, match="expected the class of a pass, or its name, got "):
+        check_pass(tested, [POSITIVE])  # type: ignore[arg-type]
+
+
+def test_a_pass_without_a_name() -> None:
+    class Nameless(_OnSub):
+        """Made for a test."""
+
+    with pytest.raises(RewriteError, match="Nameless: expected a class with a name"):
+        check_pass(Nameless, [POSITIVE])
 
 
 def test_missing_recipes() -> None:

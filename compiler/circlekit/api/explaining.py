@@ -37,7 +37,7 @@ def explain(
     check_model(model)
     format = format or model.format
     check_format(format)
-    values = with_records(checked_settings(settings or {}))
+    values = with_records(checked_settings(settings))
     targets = choose_targets(target, format)
     with blaming_model(model, str(model.source)):
         return engine.explain_passes(model, passes, format, values, targets=targets)
@@ -62,7 +62,7 @@ def explain_op(
     check_model(model)
     format = format or model.format
     check_format(format)
-    values = with_records(checked_settings(settings or {}))
+    values = with_records(checked_settings(settings))
     targets = choose_targets(target, format)
     with blaming_model(model, str(model.source)):
         return engine.explain_op(model, which, format, values, targets=targets)

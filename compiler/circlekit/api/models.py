@@ -233,11 +233,9 @@ def target_format(output: FilePath, format: str | None) -> str:
 
 
 def check_output_path(output: FilePath) -> None:
-    """Raise FileError if the path ``output`` is empty, a directory, or in a directory that does not exist."""
-    if not os.fspath(output):
-        raise FileError("a file without a name cannot be written")
-    path = Path(output)
-    with translated(path, "written"):
+    """Raise FileError unless ``output`` is the path of a file in a directory that exists."""
+    with translated(output, "written"):
+        path = Path(output)
         if path.is_dir():
             raise FileError(f"expected the name of a file, got the directory {path}")
         require_directory(path)

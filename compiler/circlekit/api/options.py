@@ -10,7 +10,7 @@ from typing import Any
 
 from circlekit.api.models import FilePath, check_output_path
 from circlekit.equivalence.data_files.tensor_files import check_folder
-from circlekit.errors import ModelError, ParseError, RewriteError, names_in
+from circlekit.errors import ModelError, ParseError, RewriteError, check_name, names_in
 from circlekit.interp.evaluate import Inputs
 from circlekit.io.file_map import map_file
 from circlekit.passes.engine.explain import ALL_PASSES
@@ -81,8 +81,10 @@ def checked_options(options: Options) -> Options:
             raise RewriteError(
                 f"{setting} is a setting of the pass {owner}, which does not run; add {owner} to the passes"
             )
-    if options.explain not in (None, ALL_PASSES):
-        find_pass(options.explain)
+    if options.explain is not None:
+        check_name("a pass", options.explain)
+        if options.explain != ALL_PASSES:
+            find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
     if options.bisect is not None:

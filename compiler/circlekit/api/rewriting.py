@@ -86,7 +86,7 @@ def optimize(
         record,
         explain,
         bisect=bisect,
-        settings={**passes.settings, **checked_settings(settings or {})},
+        settings={**passes.settings, **checked_settings(settings)},
         validate=False,  # an invalid model is an error only if a pass fails (``blaming_model``)
         inputs=inputs,
         target=target,

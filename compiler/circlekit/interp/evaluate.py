@@ -18,6 +18,7 @@ from circlekit.errors import (
     UnsupportedError,
     check_name,
     counted,
+    shown,
 )
 from circlekit.interp.execution_plan import ResultMemory, absent_operands, with_operands
 from circlekit.interp.fast import FastKernel
@@ -225,7 +226,9 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
         names = {v.name for v in chosen.inputs}
         faults += [f"unknown %{name}" for name in inputs if name not in names]
         if faults:
-            raise ShapeError(f"graph {chosen.name}: expected inputs {_listed(chosen)}: {', '.join(faults)}")
+            raise ShapeError(
+                f"graph {shown(chosen.name)}: expected inputs {_listed(chosen)}: {', '.join(faults)}"
+            )
         return check_inputs(chosen, [inputs[v.name] for v in chosen.inputs])
     except CirclekitError as error:
         if model.source is not None:
@@ -248,7 +251,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     given = list(inputs)
     if len(given) != len(graph.inputs):
         expected = f"{counted(len(graph.inputs), 'input')} ({_listed(graph)})"
-        raise ShapeError(f"graph {graph.name}: expected {expected}, got {len(given)}")
+        raise ShapeError(f"graph {shown(graph.name)}: expected {expected}, got {len(given)}")
     arrays = []
     for value, item in zip(graph.inputs, given, strict=True):
         try:

@@ -80,6 +80,15 @@ class Origin:
         """Return self: ``save`` recognizes the buffers by their address, so they must not be copied."""
         return self
 
+    def __getstate__(self) -> Tree:
+        """Return the fields for ``pickle``, without the memory map; arrays are copied from it.
+
+        Raise FileError if the file was changed after it was loaded.
+        """
+        if self.source is not None:
+            self.source.check()
+        return {**self.__dict__, "source": None}
+
 
 def extra_fault(extra: Tree, types: Mapping[str, tuple[type, ...]]) -> str | None:
     """Return a sentence that says which value in ``extra`` has none of the ``types`` of its key; or None.

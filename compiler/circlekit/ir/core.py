@@ -8,6 +8,7 @@ Op knows its operands, its results and its graph.  A Graph keeps its operators i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import deepcopy
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,15 @@ class Value(Tensor):
         """The values that hold the scales and zero points of blocks, for a blockwise quantization; or []."""
         details = self.quantization.details if self.quantization is not None else None
         return [v for v in (details or {}).values() if isinstance(v, Value)]
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Return the fields for ``copy`` and ``pickle``; the copy has no producer and no uses, see Op."""
+        return tuple(getattr(self, name) for name in Tensor.__slots__)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, content in zip(Tensor.__slots__, state, strict=True):
+            setattr(self, name, content)
+        self.producer, self.result_index, self._uses = None, 0, {}
 
 
 class Op(Declaration):
@@ -281,6 +291,26 @@ class Op(Declaration):
         out = self.kernel(*args)
         return out if isinstance(out, tuple | list) else (out,)
 
+    def __copy__(self) -> Op:
+        """Return an operator in no graph, on the same operands; its results are new, without names."""
+        kept = [*self.called_graphs(), *(value for value in self.inputs if value is not None)]
+        new = deepcopy(self, {id(thing): thing for thing in kept})
+        for value in new.results:
+            value.name = ""
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for ``deepcopy`` and ``pickle``; the copy is in no graph, see Graph."""
+        return {**vars(self), "graph": None, "previous": None, "next": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for index, operand in enumerate(self.inputs):
+            if operand is not None:
+                operand._uses[self, index] = None
+        for index, value in enumerate(self.results):
+            value.producer, value.result_index = self, index
+
     def __str__(self) -> str:
         return to_text(self)
 
@@ -367,6 +397,28 @@ class Graph:
 
     def __len__(self) -> int:
         return self._count
+
+    def __copy__(self) -> Graph:
+        """Raise ModelError: a shallow copy would share the operators, which are in one graph only."""
+        raise ModelError(f"graph {self.name}: an operator is in one graph only; use copy.deepcopy")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for ``deepcopy`` and ``pickle``, with the operators as a tuple.
+
+        So the depth of recursion does not depend on the number of operators: no operator or value in the
+        state leads to another operator.
+        """
+        names = ("name", "epoch", "table", "extra", "_inputs", "_outputs", "ops")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ops: tuple[Op, ...] = state.pop("ops")
+        Graph.__init__(self, state["name"], state["_inputs"], state["_outputs"])
+        vars(self).update(state)
+        for before, op, after in zip((None, *ops), ops, (*ops[1:], None), strict=False):
+            op.graph, op.previous, op.next = self, before, after
+        self._first, self._last = (ops[0], ops[-1]) if ops else (None, None)
+        self._count = len(ops)
 
     def __str__(self) -> str:
         return to_text(self)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlekit.errors import ModelError, counted
+from circlekit.errors import ModelError, counted, shown
 from circlekit.ir.arity import arity_faults
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, postorder
@@ -58,7 +58,7 @@ def check_order(model: Model) -> None:
         for index, op in enumerate(_walk(graph)):
             for value in op.inputs:
                 if value is not None and (message := _early(value, position, index)):
-                    raise ModelError(f"graph {graph.name} > op {index} {kind_of(op)}: {message}")
+                    raise ModelError(f"graph {shown(graph.name)} > op {index} {kind_of(op)}: {message}")
 
 
 class _Verifier:
@@ -79,10 +79,10 @@ class _Verifier:
         if len(self.graphs) != len(self.model.graphs):
             yield Finding("model", "a graph is listed twice")
         for graph in self.model.graphs:
-            yield from self._graph(graph, f"graph {graph.name}")
+            yield from self._graph(graph, f"graph {shown(graph.name)}")
         for graph, callee in recursive_calls(self.model):
-            message = f"it calls graph {callee.name}, which calls it, directly or not"
-            yield Finding(f"graph {graph.name}", message)
+            message = f"it calls graph {shown(callee.name)}, which calls it, directly or not"
+            yield Finding(f"graph {shown(graph.name)}", message)
         yield from self._signatures()
 
     def _graph(self, graph: Graph, where: str) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ class _Verifier:
             yield from (Finding(f"{where} > %{value.name}", message) for message in value_faults(value))
             home = self.home.setdefault(id(value), graph)
             if home is not graph:
-                yield Finding(where, f"%{value.name} is a value of graph {home.name}")
+                yield Finding(where, f"%{value.name} is a value of graph {shown(home.name)}")
         position = {id(op): index for index, op in enumerate(ops)}
         for index, op in enumerate(ops):
             faults = chain(_link_faults(op, graph, position), op_faults(op, self.graphs))
@@ -109,13 +109,17 @@ class _Verifier:
             where = f"signature {signature.key}"
             graph = signature.graph
             if id(graph) not in self.graphs:
-                yield Finding(where, f"its graph {graph.name} is not in the model")
+                yield Finding(where, f"its graph {shown(graph.name)} is not in the model")
             for key, value in signature.inputs.items():
                 if not graph.is_input(value):
-                    yield Finding(f"{where} > {key}", f"%{value.name} is not an input of graph {graph.name}")
+                    yield Finding(
+                        f"{where} > {key}", f"%{value.name} is not an input of graph {shown(graph.name)}"
+                    )
             for key, value in signature.outputs.items():
                 if not graph.is_output(value):
-                    yield Finding(f"{where} > {key}", f"%{value.name} is not an output of graph {graph.name}")
+                    yield Finding(
+                        f"{where} > {key}", f"%{value.name} is not an output of graph {shown(graph.name)}"
+                    )
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:

@@ -97,9 +97,9 @@ def cases_of(
     ``passes``: the passes for recipes that name no passes; without effect on lists.
     ``with_rules``: whether the cases of a list check the rules of their recipes.
 
-    Raise FileError if a list cannot be read, a folder has no recipe, or one of ``folders`` does not exist.
-    Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A recipe that is
-    missing, or whose rules are wrong, gives one case, which fails when it is run.
+    Raise FileError if a list cannot be read or has no case, a folder has no recipe, or one of ``folders``
+    does not exist.  Raise FormatError for a list that is not UTF-8, and ParseError for an invalid list.  A
+    recipe that is missing, or whose rules are wrong, gives one case, which fails when it is run.
     """
     with translated(path, "read"):  # turns an OSError into a FileError
         path = Path(path)
@@ -112,8 +112,11 @@ def cases_of(
     if path.suffix not in (".lst", ".tsv"):
         return _cases_of_recipe(path, passes)
     text = read_text(path)
-    cases = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
-    return list(_with_recipes(cases, folders or [path.parent], with_rules))
+    listed = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
+    cases = list(_with_recipes(listed, folders or [path.parent], with_rules))
+    if not cases:
+        raise FileError(f"{path}: expected a list with one test or more, got none")
+    return cases
 
 
 def recipes_in(folder: Path) -> list[Path]:

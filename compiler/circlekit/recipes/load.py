@@ -78,7 +78,7 @@ def decoded(content: memoryview, name: str) -> str:
     if foreign_file(content) is not None:
         raise FormatError(f"{name}: {unidentified(content)}")
     try:
-        return bytes(content).decode()
+        return bytes(content).decode("utf-8-sig")  # editors of Windows write the mark of UTF-8
     except UnicodeDecodeError as error:
         raise FormatError(f"{name}: is neither a model nor a text in UTF-8: {error}") from None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from circlekit.errors import RewriteError
@@ -272,6 +273,22 @@ def names_of(text: str) -> list[str]:
     return names
 
 
+def check_text(owner: type, attribute: str) -> None:
+    """Raise RewriteError if ``attribute`` of the class ``owner`` is not a string."""
+    content = getattr(owner, attribute)
+    if not isinstance(content, str):
+        place = f"{owner.__module__}.{owner.__name__}.{attribute}"
+        raise RewriteError(f"{place}: expected a string, got {type(content).__name__}")
+
+
+def checked_changes(count: object, owner: Pass, method: str) -> int:
+    """Return ``count``, which ``method`` of the pass ``owner`` gave; raise RewriteError for no integer."""
+    if not isinstance(count, Integral):  # True counts as 1
+        place = f"{method} of the pass {owner.name or type(owner).__name__}"
+        raise RewriteError(f"{place}: expected to get the number of changes, got {type(count).__name__}")
+    return int(count)
+
+
 PASSES: dict[str, type[Pass]] = {}
 """Every pass that has been defined, by name."""
 
@@ -310,6 +327,7 @@ class Pass(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        check_text(cls, "name")
         if cls.__dict__.get("name"):
             # the class that had the name first, and this class
             places = [f"{kind.__module__}.{kind.__qualname__}" for kind in (PASSES.get(cls.name, cls), cls)]
@@ -340,7 +358,8 @@ class GraphPass(Pass):
     """A pass that looks at one graph at a time."""
 
     def run(self, model: Model, context: Context) -> int:
-        return sum(self.run_graph(graph, context) for graph in model.graphs)
+        changes = (self.run_graph(graph, context) for graph in model.graphs)
+        return sum(checked_changes(count, self, "run_graph") for count in changes)
 
     @abstractmethod
     def run_graph(self, graph: Graph, context: Context) -> int:

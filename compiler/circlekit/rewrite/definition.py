@@ -17,6 +17,7 @@ from typing import Any
 
 from circlekit.errors import RewriteError
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+from circlekit.rewrite.base import check_text
 from circlekit.rewrite.picture import Picture, carry_attributes, kind_name, parse_picture
 
 TEXTS = ("__doc__", "name", "before", "after")
@@ -42,11 +43,14 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
 
     - No text contains the ``$word`` of a keyword.
     - The value of a keyword contains its own ``$word``, directly or through other values.
+    - The name or a picture is not a string.
     - The class defines a ``name`` without ``$words``, but its pictures still contain a ``$word``.
     """
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
             setattr(cls, word, value)
+    for attribute in ("name", "before", "after"):
+        check_text(cls, attribute)
     values = {word: value for word, value in words.items() if isinstance(value, str) and word != "name"}
     label = f"{cls.__module__}.{cls.__name__}"
     used: set[str] = set()
@@ -69,6 +73,10 @@ KindNames = tuple[str, ...]
 
 _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\(')
 """Finds, as group 1, the operator names between ``=`` and ``(``, but none inside of strings and comments."""
+
+
+_COPY = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*")
+"""Matches ``result = value``: no picture, but the natural way to say that a value replaces the result."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +106,9 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     if "$" in before + after:
         raise RewriteError(f"{label} is a template; a subclass must give a value for each $word in its text")
     old = parse_picture(before, label + ".before")
+    if copied := _COPY.fullmatch(after):
+        advice = f"to put {copied[2]} in the place of {copied[1]}, write only {copied[2]}"
+        raise RewriteError(f"{label}: `after` is `{after.strip()}`, without an operator; {advice}")
     attribute_names = sorted(old.bound())  # such as ``a`` in ``{act: any = a}``
     new = parse_picture(after, label + ".after", attribute_names, free=True)
     _check_results(old, new, label)

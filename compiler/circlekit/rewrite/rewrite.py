@@ -73,6 +73,7 @@ class Rewrite(GraphPass):
 
     ``constants`` returns a dict for the names that only ``after`` has.  For an operand: an array (the data of
     a new constant), a Value, or None (absent).  For an attribute: its value.
+    The arrays that ``constants`` and the conditions receive are read-only.
     A ModelError in a condition or in ``constants``, such as that of ``Value.known_shape``, is a refusal.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
@@ -238,7 +239,7 @@ class Rewrite(GraphPass):
     def _answer(self, name: str, match: Match) -> str | None:
         """Return the answer of the condition ``name``; raise RewriteError if it is neither None nor text."""
         answer = self._call(name, match)
-        if answer is not None and not isinstance(answer, str):
+        if answer is not None and not (answer and isinstance(answer, str)):
             place = f"condition {name} of {self.name or type(self).__name__}"
             raise RewriteError(f"{place}: expected None if it holds, else a sentence, got {answer!r}")
         return answer
@@ -285,7 +286,9 @@ class Rewrite(GraphPass):
             value = match.values[name]
             if value is None or name not in self.definition().constant_names:
                 return value
-            return with_results_in_files(value.array())
+            view = value.array().view()
+            view.flags.writeable = False  # other operators may use this constant
+            return with_results_in_files(view)
         return match.dims[name] if name in match.dims else match.attributes.get(name)
 
     # -- applying ------------------------------------------------------------------------------

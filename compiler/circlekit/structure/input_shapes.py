@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in
+from circlekit.errors import ModelError, ShapeError, did_you_mean, names_in, shown
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Shape
 
@@ -48,7 +48,7 @@ def shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
         for name in shapes:
             if name not in by_name:
                 hint = did_you_mean(name, by_name, 3)
-                raise ModelError(f"graph {graph.name} has no input named {name!r}{hint}")
+                raise ModelError(f"graph {shown(graph.name)} has no input named {name!r}{hint}")
         return [_checked(shapes[v.name]) if v.name in shapes else v.shape for v in graph.inputs]
     listed = _listed(shapes)
     if len(listed) != len(graph.inputs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from circlekit.errors import ModelError, UnsupportedError, did_you_mean
+from circlekit.errors import ModelError, UnsupportedError, did_you_mean, shown
 from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
 from circlekit.ir.clone import copy_submodel
 from circlekit.ir.dtypes import DType
@@ -146,6 +146,6 @@ def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known, 3)
-            raise ModelError(f"graph {graph.name} has no input or result named {name!r}{hint}")
+            raise ModelError(f"graph {shown(graph.name)} has no input or result named {name!r}{hint}")
         found.append(known[name])
     return found

@@ -76,6 +76,6 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
         choice = [name.strip() for name in choice.split(",")]
     if not isinstance(choice, Iterable):
         raise ModelError(f"expected targets, or their names, got {type(choice).__name__}")
-    given = [item for item in choice if item != NO_TARGET]
+    given = [item for item in choice if not (isinstance(item, str) and item == NO_TARGET)]
     found = [item if isinstance(item, Target) else find_target(item) for item in given]
     return TargetSet(tuple(dict.fromkeys(found)))

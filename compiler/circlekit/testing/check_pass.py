@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from circlekit.errors import CirclekitError, counted
+from circlekit.errors import CirclekitError, RewriteError, counted
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
@@ -66,11 +66,11 @@ def check_pass(
 
     If LiteRT does not run a model, for example because LiteRT lacks an operator, only circlekit runs it.
     Raise FileError, FormatError or ParseError at once for a recipe that cannot be read, or whose syntax or
-    rules are wrong, and RewriteError for an unknown pass.  Other mistakes in a recipe, such as an unknown
-    operator, are among the failures of PassTestError.
+    rules are wrong, and RewriteError for an unknown pass, or a class without a name.  Other mistakes in a
+    recipe, such as an unknown operator, are among the failures of PassTestError.
     """
     __tracebackhide__ = True  # pytest shows the place of the call, not this function
-    kind = find_pass(tested) if isinstance(tested, str) else tested
+    kind = _checked(tested)
     name = kind.name
     failures: list[str] = []
     positives, near_misses = 0, 0
@@ -93,6 +93,19 @@ def check_pass(
         failures.append(f"expected a near miss that {name} refuses; write {expected}, or {alternative}")
     if failures:
         raise PassTestError("\n".join(failures))
+
+
+def _checked(tested: type[Pass] | str) -> type[Pass]:
+    """Return the class of the pass ``tested``, which may be its name; raise RewriteError for no pass."""
+    if isinstance(tested, str):
+        return find_pass(tested)
+    if not (isinstance(tested, type) and issubclass(tested, Pass)):
+        raise RewriteError(f"expected the class of a pass, or its name, got {type(tested).__name__}")
+    if not tested.name:
+        raise RewriteError(
+            f'{tested.__module__}.{tested.__name__}: expected a class with a name: name = "..."'
+        )
+    return tested
 
 
 def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) -> Iterator[Case]:

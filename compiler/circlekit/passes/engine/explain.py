@@ -55,6 +55,7 @@ def explain_passes(
     Raise RewriteError for an unknown pass, and the error of a pass that fails; with ALL_PASSES, such an error
     is a remark instead.
     """
+    check_name("a pass", passes)
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
     copy: Model | None = None

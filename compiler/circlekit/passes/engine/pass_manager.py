@@ -14,7 +14,7 @@ from circlekit.passes.engine.optimization_report import PassRecord
 from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.engine.run_for_target import run_for_target
 from circlekit.passes.pipelines import Phase
-from circlekit.rewrite.base import Context, Pass
+from circlekit.rewrite.base import Context, Pass, checked_changes
 
 MAX_ROUNDS = 100
 """How many rounds a group of passes, and all groups together, may take; ``_rounds`` may add more.
@@ -92,7 +92,7 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
-        changes = run_for_target(self.item, model, context)
+        changes = checked_changes(run_for_target(self.item, model, context), self.item, "run")
         self.record.changes += changes
         self.record.runs += 1
         self.idle_at = None if changes else _epochs(model)

@@ -42,13 +42,16 @@ def check_names(settings: Mapping[str, Any]) -> None:
             raise RewriteError(unknown_name("setting of a pass", name, known))
 
 
-def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def checked_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return ``settings`` with values as passes read them; a setting whose value is None is left out.
 
+    None is the same as no settings.
     A string is parsed as on the command line, except for two kinds of options: an option with ``records``
     keeps it as a path, and a switch takes only True or False.
     Raise RewriteError for a value that the option cannot have; for other errors see ``check_names``.
     """
+    if settings is None:
+        return {}
     check_names(settings)
     options = all_options() if settings else {}
     return {name: _checked(options[name], value) for name, value in settings.items() if value is not None}

@@ -279,7 +279,7 @@ class _RecipeReader:
     def sparsity(self, recipe: Tree) -> Tree:
         """Return a table SparsityParameters."""
         dimensions = [self.dimension(item) for item in recipe.get("dim_metadata", ())]
-        return {"traversal_order": [], "block_map": [], **recipe, "dim_metadata": dimensions}
+        return {"traversal_order": [], **recipe, "dim_metadata": dimensions}
 
     def dimension(self, recipe: Tree) -> Tree:
         """Return a table DimensionMetadata."""
@@ -359,7 +359,7 @@ class _RecipeReader:
         tree |= _present(recipe, "mutating_variable_inputs", "debug_metadata_index")
         if code == "CUSTOM":
             data = self.custom_options(recipe, custom_code)
-            return tree | ({"custom_options": np.frombuffer(data, np.uint8)} if data else {})
+            return tree | ({} if data is None else {"custom_options": np.frombuffer(data, np.uint8)})
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
@@ -378,12 +378,12 @@ class _RecipeReader:
                 self.check_graph(value, recipe, field)
         return {union: options}
 
-    def custom_options(self, recipe: Tree, custom_code: str) -> bytes:
-        """Return the options of a custom operator as bytes."""
+    def custom_options(self, recipe: Tree, custom_code: str) -> bytes | None:
+        """Return the options of a custom operator as bytes; None if it has none."""
         if "custom_options" in recipe:
             return self.base64(recipe, "custom_options")
         if custom_code not in CUSTOM or recipe["no_options"]:
-            return b""
+            return None
         options = recipe.get(CUSTOM[custom_code][0])
         return custom_options(custom_code, self.format, options)
 

@@ -222,11 +222,12 @@ class _RecipeWriter:
         if tree.get("large_custom_options_offset", 0) > 1:  # 0 and 1 mean that there are no such options
             start = tree["large_custom_options_offset"]
             data = self.data[start : start + tree.get("large_custom_options_size", 0)]
-        stored = b"" if data is None else bytes(data)
-        if stored == (custom_options(custom, self.format) if custom in CUSTOM else b""):
+        stored = None if data is None else bytes(data)
+        if stored == (custom_options(custom, self.format) if custom in CUSTOM else None):
             return {}  # the reader makes these options by default
-        text = base64.b64encode(stored).decode("ascii")
-        return {"custom_options": text} if stored else {"no_options": True}
+        if stored is None:
+            return {"no_options": True}
+        return {"custom_options": base64.b64encode(stored).decode("ascii")}
 
 
 def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:

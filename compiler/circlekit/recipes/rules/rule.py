@@ -149,13 +149,19 @@ class Call:
         """Return the only argument without a name; there must be exactly one."""
         return self.positional(1, 1)[0]
 
-    def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
-        """Return the arguments with names, by name; the names must be in ``known``, unless it is None."""
+    def named(self, known: Iterable[str]) -> Mapping[str, Literal]:
+        """Return the arguments with names, by name; the names must be in ``known``."""
         for name in self.node.named:
-            if known is not None and name not in known:
+            if name not in known:
                 names = list(known)
                 near = did_you_mean(name, names) or (f"; expected one of {', '.join(names)}" if names else "")
                 self.fail(f"{self.name} has no argument {name}{near}")
+        return self.node.named
+
+    def some_named(self) -> Mapping[str, Literal]:
+        """Return the arguments with names, by name; there must be at least one, and it may have any name."""
+        if not self.node.named:
+            self.fail(f"{self.name}: expected 1 or more arguments with names, got 0")
         return self.node.named
 
     def words(self) -> list[str]:
@@ -184,12 +190,12 @@ class Call:
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
-        """Return {name of an argument: its (condition, number)}; all arguments must have names.
+        """Return {name of an argument: its (condition, number)}; all arguments must have names, at least one.
 
         See ``amount``.
         """
         self.positional(0, 0)
-        return {name: self.amount(literal) for name, literal in self.node.named.items()}
+        return {name: self.amount(literal) for name, literal in self.some_named().items()}
 
     def amount(self, literal: Literal) -> tuple[str, int]:
         """Return (condition, number): ("", 3) for ``3``, ("at most ", 3) for ``at_most(3)``.

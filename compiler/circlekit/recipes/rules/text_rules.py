@@ -262,7 +262,7 @@ def _numbers(call: Call, literal: Literal) -> Array:
 
 def _attributes(call: Call) -> Check:
     """Check attributes of the producer of a value: ``attributes(%y, stride_h: 2, padding: SAME)``."""
-    arguments = call.named()
+    arguments = call.some_named()
 
     def failures(value: Value) -> Iterator[str]:
         """Yield a sentence for each attribute that differs."""
@@ -321,6 +321,8 @@ def _unchanged(call: Call) -> Check:
 def _refused(call: Call) -> Check:
     """Check that some refusal of the passes contains a text: ``refused("has 2 users")``."""
     expected = call.expect(call.only(), str, "a string in quotes")
+    if not expected:  # any refusal has it
+        call.fail("refused: expected a text, got an empty one")
 
     def check(subject: Subject) -> Iterator[str]:
         """Yield the most similar refusals if none contains the text."""
