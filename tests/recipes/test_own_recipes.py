@@ -15,6 +15,7 @@ from circlekit.recipes.load import load_recipe
 
 ROOT = Path(__file__).parents[2] / "recipes"
 
+SPDX = "# SPDX-License-Identifier: Apache-2.0"
 MAX_COLUMNS = 120
 MAX_LINES = 60
 
@@ -27,9 +28,10 @@ def test_every_recipe_is_short() -> None:
     """A recipe must be readable in a minute."""
     for path in RECIPES:
         lines = path.read_text().splitlines()
-        assert lines[0] == "# SPDX-License-Identifier: Apache-2.0", path
-        assert len(lines) <= MAX_LINES, path
-        assert max(map(len, lines)) <= MAX_COLUMNS, path
+        assert lines[0] == SPDX, f"{path}: expected the first line {SPDX!r}, got {lines[0]!r}"
+        assert len(lines) <= MAX_LINES, f"{path}: expected up to {MAX_LINES} lines, got {len(lines)}"
+        columns = max(map(len, lines))
+        assert columns <= MAX_COLUMNS, f"{path}: expected up to {MAX_COLUMNS} columns, got {columns}"
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: f"{p.parent.name}/{p.stem}")
@@ -37,10 +39,12 @@ def test_recipe_of_model(path: Path) -> None:
     """Shapes equal the inferred ones, the rules hold, and values equal LiteRT's if LiteRT runs the model."""
     check_shapes(load_recipe(path))
     for case in cases_of(path):
-        assert not run_case(case).failures
+        failures = run_case(case).failures
+        assert not failures, f"{path.name}: " + "\n".join(failures)
 
 
 def test_every_operator_has_a_recipe() -> None:
     found = {op.code for path in (ROOT / "ops").glob("*.ck") for g in load_recipe(path).graphs for op in g}
     missing = sorted(REGISTRY.keys() - found)
-    assert not missing, f"write recipes/ops/NAME.ck for {', '.join(missing)}"
+    files = ", ".join(f"recipes/ops/{code.lower()}.ck" for code in missing)
+    assert not missing, f"expected a recipe for every operator; write {files}"

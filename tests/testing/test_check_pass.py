@@ -210,6 +210,29 @@ def test_a_pass_without_a_name() -> None:
         check_pass(Nameless, [POSITIVE])
 
 
+def test_a_model_that_has_nothing_of_the_picture_is_no_near_miss() -> None:
+    class RemoveTwoNegs(Rewrite):
+        """-(-x)  ==  x."""
+
+        name = "remove_two_negs_for_test"
+        before = """
+            y = Neg(x)
+            z = Neg(y)
+        """
+        after = "x"
+
+    positive = """
+        graph main(%x: f32[3]) -> %w { %y = Neg(%x) %z = Neg(%y) %w = Exp(%z) }
+        rules { ops(Exp: 1) }
+    """
+    near_miss = positive.replace("ops(Exp: 1)", "unchanged()").replace("Neg(%x)", "Abs(%x)")
+    check_pass(RemoveTwoNegs, [positive, near_miss])
+    with pytest.raises(PassTestError) as caught:
+        check_pass(RemoveTwoNegs, [positive, near_miss.replace("Neg(%y)", "Sin(%y)")])
+    expected = "expected a near miss, got a model without the last operator of the picture"
+    assert str(caught.value).endswith(f"-1: {expected} of {RemoveTwoNegs.name}")
+
+
 def test_missing_recipes() -> None:
     class Idle(_OnSub):
         """Does nothing."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -209,11 +210,17 @@ def test_every_pass_has_one_place() -> None:
     own = {n for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
     places = [name for group in (*PHASES, *ON_REQUEST) for name in group.passes]
     where = "compiler/circlekit/passes/pipelines.py"
-    for name in own.difference(places):
-        pytest.fail(f"add {name} to a phase in {where}, or to ON_REQUEST if it only runs by request")
-    for name in set(places) - own:
-        pytest.fail(f"{where} names {name}, but there is no such pass")
-    assert len(places) == len(set(places)), f"{where} names a pass twice"
+    failures = [
+        f"add {name} to a phase in {where}, or to ON_REQUEST if it only runs by request"
+        for name in sorted(own.difference(places))
+    ]
+    failures += [f"{where} names {name}, but there is no such pass" for name in sorted(set(places) - own)]
+    failures += [
+        f"{where} names {name} {count} times, expected once"
+        for name, count in Counter(places).items()
+        if count > 1
+    ]
+    assert not failures, "\n".join(failures)
 
 
 def test_every_phase_gives_a_reason() -> None:
