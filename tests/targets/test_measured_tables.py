@@ -26,7 +26,7 @@ from tools.probe_targets import probe
 from tools.probe_targets.check import check
 from tools.probe_targets.constraints import Observation, learn
 from tools.probe_targets.probe import content_of
-from tools.probe_targets.recurrent import float_sample
+from tools.probe_targets.recurrent import RecurrentMaker
 from tools.probe_targets.runtimes import RUNTIMES, Job, Ran, run_jobs
 
 SEED = 5
@@ -300,7 +300,9 @@ def test_litert_takes_some_scales_of_integers(data: str, line: str, runs: bool) 
 @pytest.mark.parametrize("act", [Activation.NONE, Activation.RELU, Activation.TANH])
 def test_litert_computes_a_float_lstm_only_with_an_activation(code: str, act: Activation) -> None:
     """Without one, its kernel leaves out a step, and reads memory that it has not set."""
-    sample, runtime = float_sample(code, ["aux_", "projection_"], SEED), RUNTIMES["litert"]
+    merged = {"merge_outputs": True} if code.startswith("BIDIRECTIONAL") else {}
+    sample = RecurrentMaker(code, f32, f32, ["aux_", "projection_"], SEED).sample(merged)
+    runtime = RUNTIMES["litert"]
     sample.op.act = act  # type: ignore[attr-defined]
     is_right = act is not Activation.NONE
     if find_spec(runtime.package.replace("-", "_")) is not None:

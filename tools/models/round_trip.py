@@ -70,7 +70,7 @@ def _differences(first: Model, second: Model, prefix: str) -> Iterator[str]:
         yield f"{prefix}{found}"
     files = [file_of(first), file_of(second)]
     if isinstance(files[0], bytes) and isinstance(files[1], bytes):
-        found = difference(*(circlekit.load(file) for file in files if isinstance(file, bytes)))
+        found = difference(circlekit.load(files[0]), circlekit.load(files[1]))
         if found is not None:
             yield f"{prefix}in the files: {found}"
     if file_of(without_layout(first)) != files[1]:

@@ -128,14 +128,12 @@ def _listed(entries: dict[str, Any]) -> str:
     """Return entries of operators as JSON, with a line for each operator and each form."""
     rows = []
     for code, entry in sorted(entries.items()):
-        forms = entry["forms"]
+        forms, forms_text = entry["forms"], '"any"'
         if forms != "any":
             lines = (
                 f"  {json.dumps(form)}: {json.dumps(forms[form], sort_keys=True)}" for form in sorted(forms)
             )
             forms_text = "{\n" + ",\n".join(lines) + "}"
-        else:
-            forms_text = '"any"'
         others = {key: value for key, value in entry.items() if key != "forms"}
         rows.append(
             f' {json.dumps(code)}: {json.dumps(others, sort_keys=True)[:-1]}, "forms": {forms_text}}}'

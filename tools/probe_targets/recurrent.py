@@ -52,20 +52,12 @@ def recurrent_samples(code: str, seed: int) -> Iterator[Sample]:
         ]
         for weights, attributes in product((f32, i8, u8), orders):
             for data in (f32, i8) if weights is i8 else (f32,):
-                yield _Maker(code, data, weights, gone, seed).sample(attributes)
+                yield RecurrentMaker(code, data, weights, gone, seed).sample(attributes)
     if code == "LSTM":
         yield from (_basic(dtype, seed) for dtype in (f32, u8))
 
 
-def float_sample(code: str, absent: list[str], seed: int) -> Sample:
-    """Return a float sample of one result, also of a bidirectional operator.
-
-    ``absent``: parts of the names of absent operands.
-    """
-    return _Maker(code, f32, f32, absent, seed).sample({"merge_outputs": True} if "BIDI" in code else {})
-
-
-class _Maker:
+class RecurrentMaker:
     """Makes samples of one operator; ``gone``: parts of the names of absent operands."""
 
     def __init__(self, code: str, data: DType, weights: DType, gone: list[str], seed: int) -> None:
