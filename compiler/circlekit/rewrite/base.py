@@ -145,8 +145,11 @@ class TargetRules:
         """Return why ``new`` would cost more than ``old``, which it replaces, in the written file.
 
         That is, the target lacks an operator of ``new``, and legalization would then write more operators for
-        ``new`` than for ``old``.  Return None otherwise.
+        ``new`` than for ``old``.  Return None otherwise, and for the default target, for which the model is
+        not legalized.
         """
+        if self.is_default:
+            return None
         after = [(op, len(self.written(op))) for op in new]
         lacking = next((op for op, count in after if count > 1), None)
         if lacking is None:
