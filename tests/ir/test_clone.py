@@ -89,7 +89,8 @@ def test_copied_operators_keep_uninterpreted_fields_of_their_values() -> None:
     main, sparse = original.graphs
     assert [v.name for v in inline(sparse, main.ops[0], main.inputs)] == ["y_1"]
     assert verify(original) == []
-    for copied in (main.ops[0], copy_op(sparse.ops[0])):
+    inlined = main.ops[0]  # inserted before the Relu
+    for copied in (inlined, copy_op(sparse.ops[0])):
         operand = copied.inputs[1]
         assert operand is not None
         assert (list(operand.extra), list(copied.output.extra)) == (["sparsity"], ["shape_signature"])

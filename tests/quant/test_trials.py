@@ -99,7 +99,7 @@ def test_settings_are_described() -> None:
     assert str(Settings()) == "no equalization, ranges from minimum to maximum"
     every = Settings(0.5, "mse", 1.25, by_readers=True, margin=True)
     assert str(every) == (
-        "equalization 0.5, ranges by mse, ranges times 1.25, ends of ranges by their readers, "
+        "equalization 0.5, ranges by mse, ranges times 1.25, ranges chosen for the readers, "
         "margins for small tensors"
     )
 

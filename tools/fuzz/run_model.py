@@ -102,7 +102,7 @@ class ModelRun:
         self.stage = "verify"
         findings = verify(model)
         if findings:
-            self._copy_invalid(model)
+            self._save_invalid(model)
             return Outcome(REFUSED, "verify", "ModelError", str(findings[0]))
         self.stage = "shapes"
         check_shapes(model)
@@ -139,8 +139,8 @@ class ModelRun:
             return Outcome(FAULT, "values", values.partition("\n")[0][:120], values, "compared")
         return Outcome(SAVED, "saved", values=values)
 
-    def _copy_invalid(self, model: Model) -> None:
-        """Check the shapes of an invalid model and save it in its own format, which a user may still do."""
+    def _save_invalid(self, model: Model) -> None:
+        """Check the shapes of an invalid model; save it, which a user may still do, and load it again."""
         self.stage = "shapes of an invalid model"
         with suppress(CirclekitError):
             check_shapes(model)

@@ -34,8 +34,8 @@ def fake_quantize(
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges recorded on the model into which the operators are inserted.  That is the result
     of O1; with ``optimize=False`` it is ``model`` as given.
-    ``optimize``: run O1 first, so that batch norms are folded.  O1 also folds the FAKE_QUANT of weights,
-    so these weights are rounded again.
+    ``optimize``: run O1 first, so that batch norms are folded.  Weights that already have a FAKE_QUANT are
+    rounded again: O1 folds it.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in

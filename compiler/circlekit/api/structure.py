@@ -75,10 +75,10 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
 
     ``inputs``: names of inputs or results of the graph, or one name.  If the outputs also depend on other
     inputs of the graph, these become inputs after the named ones.
-    ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.
-    Raise ModelError for an unknown name, and for a named input that is not needed to compute the outputs from
-    the other inputs.  Raise UnsupportedError if the operators share a variable with others, if both use
-    resources, or if an input or output would be a handle of a resource.
+    ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.  Raise
+    ModelError for an unknown name, and for a named input that the outputs do not need if the others are
+    given.  Raise UnsupportedError if the operators share a variable with others, if both use resources, or if
+    an input or output would be a handle of a resource.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)
@@ -95,7 +95,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
     - for a wrong dimension, or too many dimensions
     - if the quantization of an input or result does not fit its new shape
     - if operators that call the same graph would give it different shapes
-    - with the place, if the operands of an operator do not fit any more
+    - if the operands of an operator no longer fit; the error says where
     """
     check_model(model)
     return resizing.resize(model, shapes)

@@ -108,7 +108,7 @@ def _add_one_flags(parser: Parser, listed: bool) -> None:
             "for each operator of the output, record in the metadata from which operators of the input it was"
             " made",
         "--disable_validation":
-            "accept a model that breaks structural or shape rules; passes still need operators in order",
+            "accept a model with wrong structure or shapes; passes still need producers before users",
         "--mute_warnings": "print no warnings and no notes",
         "--exp_disable_sep_transposeconv_actfunc":
             "keep the activation fused into a TransposeConv of a .circle file; ONE's runtime does not compute"
@@ -153,7 +153,8 @@ def options_of(arguments: argparse.Namespace, output: str) -> Options:
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
     settings = {name.removeprefix(SETTING_PREFIX): value for name, value in given}
-    # the flag of a setting that has the name of its pass also runs the pass
+    # the flag of a setting that has the name of its pass also runs the pass; passes of other packages are
+    # loaded by now, because the parser has met their flags
     flags = {*(arguments.flags or ()), *(settings.keys() & all_passes().keys())}
     asked = [*sorted(flags & PIPELINES.keys()), *in_order(flags - PIPELINES.keys())]
     return Options(

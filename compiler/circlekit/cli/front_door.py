@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "quantize a model": {
         "quantize": "Quantize a float model.",
-        "calibrate": "Write the range of every float tensor on samples.",
+        "calibrate": "Run a model on samples; write the tensors' ranges.",
         "fake-quantize": "Put FAKE_QUANT operators into a float model.",
     },
     "look into a model": {

@@ -30,7 +30,7 @@ Samples = Sequence[Sequence[Array]]
 QUARTERS = 4
 """The samples are divided into this many parts, or into single samples if there are fewer.
 
-Each part is run with the ranges from the other parts; a single sample is run with its own ranges.
+Each part is run with the ranges from the other parts; if there are none, with its own.
 """
 
 PER_TENSOR = "the best estimator of each tensor"
@@ -71,7 +71,7 @@ class Settings:
         parts = [f"equalization {self.strength:g}"] if self.strength else []
         parts += [f"ranges by {self.estimator}"] if self.estimator != "min_max" else []
         parts += [f"ranges times {self.widening:g}"] if self.widening != 1 else []
-        parts += ["ends of ranges by their readers"] if self.by_readers else []
+        parts += ["ranges chosen for the readers"] if self.by_readers else []
         parts += ["margins for small tensors"] if self.margin else []
         return ", ".join(parts) or "no equalization, ranges from minimum to maximum"
 
@@ -116,9 +116,9 @@ class Trials:
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
-        Return [] if ``activations`` is None.  A single sample is not left out.
-        With PER_TENSOR, the estimators are chosen on all samples, including those of ``quarter``; a single
-        sample is too few for a choice, so all tensors have the default estimator.
+        Return [] if ``activations`` is None.  The only sample is not left out.  With PER_TENSOR, the
+        estimators are chosen on all samples, including those of ``quarter``; one sample is too few for a
+        choice, so all tensors have the default estimator.
         ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.
         """
         if self.activations is None:
@@ -162,7 +162,7 @@ class Trials:
         settings = replace(settings, margin=False)
         if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
-            ranges = self.ranges(replace(settings, by_readers=False, margin=False), quarter)
+            ranges = self.ranges(replace(settings, by_readers=False), quarter)
             plan = self.plan_of(model, ranges)
             samples = [sample for i, sample in enumerate(self.tried) if i % QUARTERS != quarter] or self.tried
             self._by_readers[settings, quarter] = reader_ranges(model, plan, ranges[0], samples)

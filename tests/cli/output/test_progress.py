@@ -119,6 +119,8 @@ def test_the_time_left_and_the_line_of_an_interruption(monkeypatch: pytest.Monke
     assert line._estimate(160.0) == "3 min left"  # a quarter took 60 s
     line.finish_file("/a/m.circle")
     assert line.interrupted() == "interrupted while writing m.circle (0.8 of 3.0 GiB); m.circle was written"
+    line.begin("writing m.circle", 1048545, "bytes")  # of 1024 KiB, rounded
+    assert "(0.0 of 1.0 MiB)" in line.interrupted()
     line.begin("running the original")
     line.finish_file("/a/n.circle")
     assert line.interrupted() == "interrupted while running the original; 2 files were written"

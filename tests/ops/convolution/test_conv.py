@@ -159,7 +159,7 @@ def test_transpose_conv(
     filter = const(normal(seed + 1, out_depth, *taps, depth))
     bias = const(normal(seed + 2, out_depth)) if seed % 3 else None
     fit = [fitting_size(size[a], stride[a], taps[a], padding) for a in (0, 1)]
-    # s sizes fit a stride of s: from fit - s + 1 to fit for SAME, from fit to fit + s - 1 for VALID
+    # with stride s, s result sizes are valid: fit - s + 1 to fit for SAME, fit to fit + s - 1 for VALID
     sign = -1 if padding is SAME else 1
     for wanted in (fit, [fit[a] + sign * (stride[a] - 1) for a in (0, 1)]):
         op = TransposeConv(
@@ -171,7 +171,7 @@ def test_transpose_conv(
 
 @pytest.mark.parametrize("seed", range(24))
 def test_transpose_conv_to_any_size(seed: int) -> None:
-    """LiteRT refuses a size that does not fit; the definition does not."""
+    """LiteRT refuses a size that does not fit; the definition takes any."""
     stride, taps, size = drawn(seed, 1, 3), drawn(seed + 1, 1, 5), drawn(seed + 2, 1, 12)
     x, filter = normal(seed, 2, *drawn(seed + 3, 1, 4), 3), normal(seed + 1, 4, *taps, 3)
     op = TransposeConv(

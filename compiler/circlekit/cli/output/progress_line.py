@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from circlekit.ir.resources.byte_sizes import byte_unit, format_size
+from circlekit.ir.resources.byte_sizes import display_unit, format_size
 from circlekit.ir.resources.progress import Progress, progress, watched
 
 if TYPE_CHECKING:
@@ -117,8 +117,9 @@ class ProgressLine(Progress):
             return ""
         done = min(self._done, self._total)
         if self._unit == "bytes":
-            unit, _ = byte_unit(self._total)
-            return f"{done / unit:.{int(unit > 1)}f} of {format_size(self._total)}"
+            unit, _ = display_unit(self._total)
+            shown = f"{done / unit:.1f}" if unit > 1 else str(done)
+            return f"{shown} of {format_size(self._total)}"
         return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
 
     def interrupted(self) -> str:

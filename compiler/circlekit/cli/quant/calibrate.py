@@ -32,7 +32,7 @@ from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
 
-DESCRIPTION = """Write the range of every float tensor on samples.
+DESCRIPTION = """Run a model on samples; write the tensors' ranges.
 
 OUTPUT is a .json file, which a person can read and edit; an .npz file; or a model file. A model file is the
 model itself, with the range of each tensor written into it as ONE's record-minmax does.

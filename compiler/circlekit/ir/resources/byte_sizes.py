@@ -17,9 +17,14 @@ def byte_unit(size: float) -> tuple[int, str]:
     return 1 << _EXPONENTS[letter], f"{letter}iB" if letter else "bytes"
 
 
+def display_unit(size: float) -> tuple[int, str]:
+    """Return the unit in which to show ``size`` with one decimal, as ``byte_unit`` does."""
+    return byte_unit(size * 1024 / 1023.95)  # 1023.95 KiB would be rounded to 1024.0 KiB
+
+
 def format_size(size: float) -> str:
     """Format a number of bytes in its largest unit: ``1000 bytes``, ``1.5 MiB``."""
-    unit, name = byte_unit(size * 1024 / 1023.95)  # 1023.95 KiB would be rounded to 1024.0 KiB
+    unit, name = display_unit(size)
     return f"{size / unit:.1f} {name}" if unit > 1 else counted(round(size), "byte")
 
 

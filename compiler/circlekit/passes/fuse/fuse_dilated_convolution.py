@@ -64,7 +64,8 @@ class _Blocks(Rewrite):
         block, pads = self.block_and_padding(match, inner)
         if self.new_padding(match, block, pads) is not None:
             return None
-        return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {pads}"
+        wanted = "no negative padding" if self.explicit else "SAME or VALID padding"
+        return f"%{match.value('z').name}: expected {wanted} in total, got {pads}"
 
     def new_padding(self, match: Match, block: Array, pads: Pads) -> Padding | None:
         """Return the padding attribute of the new convolution; None if ``pads`` cannot be expressed."""
@@ -143,14 +144,16 @@ class _Dilated1D(_Blocks):
     @condition
     def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
         """The blocks are equal, and the image has a height of 1 on both sides of the convolution."""
+        sentence = super().is_one_block(match, block, same_block)
+        if sentence is not None:
+            return sentence
         s, e, y, q = map(match.value, "seyq")
         axis = _height_axis(s, e)
-        sentence = super().is_one_block(match, block, same_block)
-        if sentence is not None or (axis is not None and axis == _height_axis(q, y)):
-            return sentence
         if axis is None:
             return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
-        return f"%{q.name}: expected %{y.name} without axis {axis}, got shape {format_shape(q.shape)}"
+        if axis != _height_axis(q, y):
+            return f"%{q.name}: expected %{y.name} without axis {axis}, got shape {format_shape(q.shape)}"
+        return None
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
         """Like the base class, with a block of 1 and no padding along the inserted height."""

@@ -18,7 +18,7 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 COMPOSABLE = "Mean|Sum|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
-"""Reductions that may be done along some axes first.  In a product, this could change what overflows."""
+"""Reductions that may be done in two steps.  Not ReduceProd: that could change what overflows."""
 
 
 class FuseMeanWithMean(Rewrite):
@@ -44,7 +44,7 @@ class FuseMeanWithMean(Rewrite):
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """A single one keeps all reduced axes, with size 1, or drops all; both together must do the same."""
+        """One reduction keeps all its axes, with size 1, or drops all; so must the two together."""
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:

@@ -42,9 +42,10 @@ class KeepOverwritten(Legalization):
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
         ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
-        later, and its ``views`` are all values in the buffer.  The writer may also read a view with the shape
-        of the operand, and could work in place on this view.  So the writer reads the operand instead.  If a
-        Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers stay.
+        later, and its ``views`` are all values in the buffer.  Another input of the writer may be a view with
+        the shape of the operand, on which it could work in place, too.  So this input becomes the operand.
+        If a Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers
+        stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         # whether a RESHAPE can state the shapes, with at most one -1

@@ -97,7 +97,7 @@ def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -
 
 def clamped(steps: Array, dtype: DType) -> Array:
     """Return ``steps`` as integers: clamped to ``integer_limits``, then rounded, halves away from zero."""
-    first, last = integer_limits(dtype)[0], dtype.float_limits[1]
+    first, last = integer_limits(dtype)[0], dtype.float_limits[1]  # 2^63 - 1 is no float64
     storage = dtype.numpy or np.dtype(np.int8)
     return np.asarray(round_half_away(np.clip(steps, first, last))).astype(storage)
 

@@ -43,10 +43,10 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     Return a plan that says what was done, with reasons.  Graphs that operators call stay float.  So do
     operators without a quantized form, and operators whose bias is computed.  If ``settings.output_types``
     gives output NAME another dtype than its quantized tensor has, the output is a new value, as in ONE: it is
-    named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An integer output of an operator that
-    stays float is a new value, too.
-    Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
-    UnsupportedError or ShapeError for parts that cannot be quantized; and the errors of ``settings_of`` for
+    named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An output that becomes integer is
+    new, too, if its operator stays float.  Raise ModelError if an activation has no valid recorded range, or
+    if a constant is not finite; UnsupportedError or ShapeError for parts that cannot be quantized; and the
+    errors of ``settings_of`` for
     ``settings.layers``.  After an error, ``model`` may be partly changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))

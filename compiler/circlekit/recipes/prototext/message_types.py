@@ -217,8 +217,8 @@ class RecipeField(NamedTuple):
     ``type``: a scalar, enum or table of the schema, ``string``, or a message of recipes.
     ``default``: the value if a recipe that is read lacks the field; None: there is no value then.
     ``stored``: its name in trees; for a field of a table, the name in the schema.
-    ``schema_default``: the value if the tree of a model file lacks the field.  If this value differs from
-    ``default``, a recipe that is written states the value.
+    ``schema_default``: the value if the tree of a model file lacks the field.  If it differs from
+    ``default``, recipes are written with it.
     """
 
     name: str
@@ -261,8 +261,8 @@ def _declared(message: str, fmt: str) -> Iterator[RecipeField]:
 def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
     """Yield the fields of the message for ``table``, a table of the schema.
 
-    A field of the schema with a second name in ALIASES gives two fields.  Recipes are written with the first
-    of the two; for circle, this is the field with the second name.
+    A field of the schema with a second name in ALIASES gives two fields.  Recipes are written with the one
+    that comes first: in circle, the second name; in tflite, the schema's.
     """
     for stored, type_, schema_default, only_format in TABLES[table]:
         if only_format not in ("", fmt) or type_ in UNIONS:
