@@ -245,14 +245,14 @@ def _read_target(name: str) -> Target:
         table["source"],
         frozenset(table["formats"]),
         table["operators"],
-        frozenset(table.get("custom", ())),
-        table.get("delegated", {}),
-        table.get("complete", False),
-        table.get("run_bytes", 0),
-        None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
-        table.get("checks_scales", False),
-        table.get("unpacks", {}),
-        frozenset(table.get("delegated_custom", ())),
+        custom=frozenset(table.get("custom", ())),
+        delegated=table.get("delegated", {}),
+        is_complete=table.get("complete", False),
+        run_bytes=table.get("run_bytes", 0),
+        input_dtypes=None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
+        checks_scales=table.get("checks_scales", False),
+        unpacks=table.get("unpacks", {}),
+        delegated_custom=frozenset(table.get("delegated_custom", ())),
     )
 
 
