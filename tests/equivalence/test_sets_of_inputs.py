@@ -184,18 +184,6 @@ def test_models_with_string_inputs_are_compared() -> None:
     assert circlekit.optimize(model, "O1", verify=True).verified
 
 
-@pytest.mark.parametrize(
-    ("line", "rows"),
-    [("Conv2D(%x, %w, [0.0])", 4), ("Relu(%x)", 4), ("Slice(%x, [0,0,0,0], [-1,2,2,1])", 6)],
-)
-def test_models_that_treat_rows_alike_run_on_fewer_rows(line: str, rows: int) -> None:
-    """Most of the time would go to the rows of such a model, often one with convolutions."""
-    text = "graph main(%x: f32[?,2,2,1]) -> %y {\n%w = const f32[1,1,1,1] ones\n%y = LINE : f32[?,2,2,1]\n}"
-    verifier = Verifier(parse_model(text.replace("LINE", line)))
-    (run,) = [run for run in verifier.runs if run.label == "larger_sizes"]
-    assert run.outputs[0].shape == (rows, 2, 2, 1)
-
-
 @pytest.mark.parametrize("rows", [1, 2, 4, 5])
 def test_a_slice_of_unknown_rows_is_not_taken_for_all_rows(rows: int) -> None:
     text = f"%y = StridedSlice(%x, [0, 0], [{rows}, 3], [1, 1]) : f32[?,3]"

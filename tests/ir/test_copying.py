@@ -12,7 +12,7 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.errors import ModelError
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import verify
@@ -105,5 +105,7 @@ def test_a_graph_has_no_shallow_copy() -> None:
     original = parse_model(TEXT)
     with pytest.raises(ModelError, match=r"graph main: an operator is in one graph only; use copy\.deepcopy"):
         copy.copy(original.main)
+    with pytest.raises(ModelError, match="graph '': an operator is in one graph only"):
+        copy.copy(Graph(""))
     shallow = copy.copy(original)
     assert shallow.main is original.main

@@ -235,7 +235,7 @@ def test_the_report_says_why_an_lstm_stays_float(model: Model, reason: str, sche
     assert reason in op.reason
 
 
-def test_a_state_that_does_not_fit_is_an_error_of_the_model() -> None:
+def test_a_state_that_does_not_fit_is_an_error_of_the_run() -> None:
     model = lstm()
     dict(next(iter(model.main)).operand_items())["cell_state"].shape = (3, 8)
     with pytest.raises(ModelError, match="UNIDIRECTIONAL_SEQUENCE_LSTM failed on operands"):

@@ -16,7 +16,8 @@ from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import all_passes
 from circlekit.rewrite import PASSES, Rewrite, Rules, condition
-from circlekit.rewrite.base import Budget, Context, FoldedWork, TargetRules
+from circlekit.rewrite.base import Budget, Context, FoldedWork
+from circlekit.rewrite.target_rules import TargetRules
 
 
 @pytest.fixture(autouse=True)

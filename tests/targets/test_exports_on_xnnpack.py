@@ -113,3 +113,29 @@ def test_custom_operators_that_xnnpack_runs() -> None:
     assert_foreseen(content, delegation(content))
     assert find_target(TARGET).refusal(model.main.ops[0]) is None
     assert find_target("litert").refusal(model.main.ops[0]) is not None
+
+
+@pytest.mark.parametrize("constant", ["f16[4] constant(1)", "i8[4] quant(scale: 0.5) constant(2)"])
+@pytest.mark.parametrize(
+    ("reader", "runs"),
+    [
+        ("Neg(%x)", False),  # XNNPACK fails
+        ("Add(%x, %d)", False),  # it leaves %d unset
+        ("Atan2(%x, %d)", True),  # LiteRT's kernel reads %d, so LiteRT also computes it
+    ],
+)
+def test_xnnpack_sets_no_output_that_it_unpacks(reader: str, runs: bool, constant: str) -> None:
+    model = circlekit.parse(
+        f"""graph main(%x: f32[4]) -> %d, %y, %z {{
+          %c = const {constant}
+          %d = Dequantize(%c)
+          %y = {reader}
+          %z = Abs(%x)
+        }}"""
+    )
+    assert (find_target(TARGET).refusal(model.main.ops[0]) is None) == runs
+    try:
+        found = outputs(to_bytes(model, "tflite"), [np.zeros(4, np.float32)])[0]
+    except RuntimeError:
+        found = np.zeros(4)
+    assert bool((found == 1).all()) == runs

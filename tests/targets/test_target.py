@@ -179,6 +179,12 @@ def test_constraints_on_quantization(constraints: dict[str, Any], expected: str 
     assert target("i8q,i8q:i8q", **constraints).refusal(SUM) == wanted
 
 
+def test_a_scale_that_is_no_number_is_not_near_a_scale() -> None:
+    broken = Add(quantized("x", 0.5), quantized("y", 0.25), results=[quantized("z", np.nan)])
+    (found,) = obstacles(broken, {"scale": {"output": [0.5, 0, 0.001]}})
+    assert found == "scale 0.5 and zero point 0 of output"
+
+
 def test_numbers_that_a_constant_may_hold() -> None:
     x, y = Value("x", f32, (2, 3)), Value("y", f32, (2, 3))
     axes = [Value.constant("axis", np.array([axis], np.int32)) for axis in (0, 1)]

@@ -46,7 +46,8 @@ class Optimization:
 
     ``model``: the model, which changes in place.  ``options``: the result of ``checked_options``.
     ``format``: the format in which the model will be written.
-    ``original``: a copy of the model before the work if the options need one, otherwise ``model`` itself.
+    ``original``: a copy of the model before the work if the options need one, or the user named targets;
+    otherwise ``model`` itself.
     ``verifier``: knows the outputs of the original; None if nothing is verified.
     ``watch``: finds the operators that the targets cannot run, before and after the work.
     ``is_round_trip``: whether legalization has written again all that the passes had replaced, so that the
@@ -59,8 +60,8 @@ class Optimization:
         special_forms = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
         self.watch = TargetWatch(model, options.target, format, special_forms)
         self.verifier = self._new_verifier()
-        is_legalized = self.watch.targets.legalized is not None
-        is_needed = options.bisect is not None or options.profile or is_legalized
+        has_targets = self.watch.targets.legalized is not None
+        is_needed = options.bisect is not None or options.profile or has_targets
         self.original = clone(model) if is_needed else model
         self.is_round_trip = False
 

@@ -13,6 +13,7 @@ from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, rea
 from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import excused, with_moved_constants
 from circlekit.equivalence.verify import Verifier
+from circlekit.errors import shown
 from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import counted_memory
@@ -34,7 +35,7 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
     result, is_real = Comparison(notes=[*verifier.notes]), False
     for each, model in [(verifier, after), *verifier.pairs(after)]:
         comparison, outputs = each.compare(model), _compare_real_numbers(each, model)
-        place = "" if model is after else f"in the graph {model.main.name}: "
+        place = "" if model is after else f"in the graph {shown(model.main.name)}: "
         result.interface += [place + sentence for sentence in comparison.interface]
         result.outputs += outputs or comparison.outputs
         is_real |= bool(outputs)

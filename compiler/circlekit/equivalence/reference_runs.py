@@ -29,24 +29,20 @@ from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import Interpreter, expect_runs, select_kernels
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.random_ops import Random
 from circlekit.ops.numerics.output_stage import Kernels
+from circlekit.ops.recurrent.sequence import RecurrentLayer
 
 SIZE_ONE = "size_1"
 """The label of the additional run on normal inputs, in which unknown dimensions are 1."""
 
 LARGER_SIZES = "larger_sizes"
-"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8...
-
-If a model is ``_row_wise``, the unknown dimensions are FEW_ROWS instead.
-"""
+"""The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
 
 FIRST_LARGER_SIZE = 6
 """Large enough for most slices of constant size, and even, because models may halve a dimension."""
-
-FEW_ROWS = 4
-"""A larger size that costs less: most models whose batch size is unknown are ``_row_wise``."""
 
 SIZES = (2, 1, FIRST_LARGER_SIZE)
 """The sizes of unknown dimensions; the first with which a model runs counts.
@@ -62,18 +58,6 @@ A model may keep what it computed in several earlier runs, as SVDF does.
 
 LATER_RUN_FAILS = "in a later run, which fails"
 """The end of the note on LATER_RUNS that fail."""
-
-RECURRENT = {
-    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
-}  # fmt: skip
-"""Operators that replace their whole state in each run: one earlier run shows what they keep."""
-
-ROW_WISE = {
-    "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "L2_POOL_2D",
-    "LOG_SOFTMAX", "MAX_POOL_2D", "QUANTIZE", "RESHAPE", "SOFTMAX",
-}  # fmt: skip
-"""Operators, besides elementwise ones, that treat all rows (along the first dimension) alike."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -151,13 +135,12 @@ def reference_runs(
                 raise
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
-    larger = FEW_ROWS if _row_wise(model) else FIRST_LARGER_SIZE
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
             _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair
         ),
         "with larger unknown dimensions, which the model does not take": partial(
-            _run_of_size, LARGER_SIZES, larger, interpreter, runs[0], pair
+            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, interpreter, runs[0], pair
         ),
         LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
@@ -207,17 +190,6 @@ def _has_unknown_dimensions(model: Model) -> bool:
     return any(None in (value.shape or ()) for value in model.main.inputs)
 
 
-def _row_wise(model: Model) -> bool:
-    """Return whether all operators are ROW_WISE, and inputs have no unknown dimension but the first.
-
-    Such a model has no slices of constant size, and no unknown dimensions to exchange.
-    """
-    if any(None in (value.shape or ())[1:] for value in model.main.inputs):
-        return False
-    ops = (op for graph in reachable_graphs(model.main) for op in graph)
-    return all(op.elementwise or op.code in ROW_WISE for op in ops)
-
-
 def _has_size(model: Model, run: Run, size: int) -> bool:
     """Return whether each unknown dimension of an input of ``model`` is ``size`` in ``run``."""
     given = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
@@ -244,10 +216,10 @@ def _run_of_size(
     return [Run.of(label, interpreter, inputs, pair)]
 
 
-def _stateful_operators(model: Model) -> set[str]:
-    """Return the codes of the operators that run and keep state other than a random stream."""
+def _stateful_operators(model: Model) -> list[Op]:
+    """Return the operators that run and keep state other than a random stream."""
     ops = (op for graph in reachable_graphs(model.main) for op in graph)
-    return {op.code for op in ops if op.stateful and not isinstance(op, Random)}
+    return [op for op in ops if op.stateful and not isinstance(op, Random)]
 
 
 def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
@@ -276,7 +248,9 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
     later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
-    if len(earlier) == 1 or _stateful_operators(model) <= RECURRENT:
+    # a recurrent layer replaces its whole state in each run: one earlier run shows what it keeps
+    replaces_state = all(isinstance(op, RecurrentLayer) for op in _stateful_operators(model))
+    if len(earlier) == 1 or replaces_state:
         del later[1:]  # the others would be equal, or show no more
     expect_runs(model, sum(1 + len(each.earlier) for each in later))
     outputs = outputs_on(later, model)

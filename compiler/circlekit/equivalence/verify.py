@@ -20,7 +20,7 @@ from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
 from circlekit.equivalence.reference_runs import Records, Run, outputs_on, reference_runs, rounding_error
-from circlekit.errors import CirclekitError, EquivalenceError
+from circlekit.errors import CirclekitError, EquivalenceError, shown
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -132,7 +132,7 @@ class Verifier:
 
     def _other(self, view: Model) -> tuple[Verifier | None, list[str]]:
         """Return a verifier of ``view`` and its notes; None and a note if the graph is not compared."""
-        name = view.main.name
+        name = shown(view.main.name)
         if self.records is not None:
             reason = "which a signature names, is not compared: the given inputs are for the main graph"
             return None, [f"the graph {name}, {reason}"]
@@ -213,7 +213,7 @@ class Verifier:
             {outcome.name: outcome for outcome in sorted(comparison.outputs, key=lambda o: o.excess)}
         )
         for verifier, view in self.pairs(model):
-            verifier.check(view, f"{step}, in the graph {view.main.name},")
+            verifier.check(view, f"{step}, in the graph {shown(view.main.name)},")
             self._record({f"{view.main.name}: {name}": o for name, o in verifier.closest.items()})
 
     def _record(self, outcomes: Mapping[str, Outcome]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, LimitError, ModelError
+from circlekit.errors import CirclekitError, LimitError, ModelError, shown
 from circlekit.interp.blas_threads import limited_blas_threads
 from circlekit.interp.evaluate import check_inputs, compute
 from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
@@ -106,7 +106,9 @@ class GraphRunner:
         if self._calls > (limit := limits().calls):
             raise LimitError(f"operators called graphs {self._calls} times in one run, the limit is {limit}")
         if self._depth >= MAX_CALL_DEPTH:
-            raise LimitError(f"graph {graph.name} is called at depth {self._depth}, which is the limit")
+            raise LimitError(
+                f"graph {shown(graph.name)} is called at depth {self._depth}, which is the limit"
+            )
         arrays = check_inputs(graph, inputs)
         depth, held_bytes = self._depth, self._held_bytes
         self._depth = depth + 1

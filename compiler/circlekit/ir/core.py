@@ -12,7 +12,7 @@ from copy import deepcopy
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from circlekit.errors import ModelError, counted, did_you_mean
+from circlekit.errors import ModelError, counted, did_you_mean, shown
 from circlekit.ir.declaration import Attribute, Declaration, Operand, comparable
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
@@ -400,7 +400,7 @@ class Graph:
 
     def __copy__(self) -> Graph:
         """Raise ModelError: a shallow copy would share the operators, which are in one graph only."""
-        raise ModelError(f"graph {self.name}: an operator is in one graph only; use copy.deepcopy")
+        raise ModelError(f"graph {shown(self.name)}: an operator is in one graph only; use copy.deepcopy")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields for ``deepcopy`` and ``pickle``, with the operators as a tuple.
@@ -459,7 +459,7 @@ class Graph:
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
         """Put ``op`` between its new neighbors ``before`` and ``after``; None at the ends of the list."""
         if not isinstance(op, Op):
-            raise ModelError(f"graph {self.name}: expected an operator, got {op!r}")
+            raise ModelError(f"graph {shown(self.name)}: expected an operator, got {op!r}")
         if op.graph is not None:
             raise ModelError(f"{op!r} is in a graph already")
         op.graph, op.previous, op.next = self, before, after
@@ -483,7 +483,7 @@ class Graph:
     def _expect(self, op: object) -> None:
         """Raise ModelError if ``op`` is not in this graph."""
         if not isinstance(op, Op) or op.graph is not self:
-            raise ModelError(f"{op!r} is not in graph {self.name}")
+            raise ModelError(f"{op!r} is not in graph {shown(self.name)}")
 
     def remove(self, op: Op) -> None:
         """Remove ``op`` and its uses of operands.

@@ -39,7 +39,7 @@ class Model:
     read, for messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
     ``version``: the version of the schema.  ``extra``: fields of the schema's table Model that the IR does
     not interpret.
-    A ``copy.copy`` shares the graphs; a ``copy.deepcopy`` or a pickled model shares nothing.
+    A ``copy.copy`` shares the graphs.  A ``copy.deepcopy`` or a pickled model shares nothing that may change.
     """
 
     graphs: list[Graph]

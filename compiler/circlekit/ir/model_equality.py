@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.errors import shown
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Op, OpaqueOp
@@ -54,7 +55,7 @@ class _Comparison:
         if len(a.graphs) != len(b.graphs):
             yield f"graphs: {len(a.graphs)} and {len(b.graphs)}"
         for graph, other in zip(a.graphs, b.graphs, strict=True):
-            yield from self.fields(f"graph {graph.name}", graph, other)
+            yield from self.fields(f"graph {shown(graph.name)}", graph, other)
         yield from self.data("signatures", a.signatures, b.signatures)
 
     def fields(self, where: str, a: Any, b: Any) -> Iterator[str]:
@@ -94,7 +95,7 @@ class _Comparison:
             yield from self._ops(f"{where} {kind_of(a)}", a, b)
         elif isinstance(a, Graph):
             if self.pairs.get(id(a)) is not b:
-                yield f"{where}: graphs {a.name} and {b.name} differ in position"
+                yield f"{where}: graphs {shown(a.name)} and {shown(b.name)} differ in position"
         elif isinstance(a, Signature | Quantization):
             yield from self.fields(where, a, b)
         elif isinstance(a, float):

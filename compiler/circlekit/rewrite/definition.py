@@ -20,13 +20,16 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.rewrite.base import check_text
 from circlekit.rewrite.picture import Picture, carry_attributes, kind_name, parse_picture
 
-TEXTS = ("__doc__", "name", "before", "after")
+STRINGS = ("name", "before", "after")
+"""The attributes of a rewrite class that are strings."""
+
+TEXTS = ("__doc__", *STRINGS)
 """The attributes of a rewrite class in which ``$words`` are replaced."""
 
 
 def is_template(cls: type) -> bool:
     """Return whether the name or a picture of a rewrite class contains a ``$word``."""
-    return any("$" in getattr(cls, text) for text in ("name", "before", "after"))
+    return any("$" in getattr(cls, text) for text in STRINGS)
 
 
 def _words_of(text: str) -> set[str]:
@@ -49,7 +52,7 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
             setattr(cls, word, value)
-    for attribute in ("name", "before", "after"):
+    for attribute in STRINGS:
         check_text(cls, attribute)
     values = {word: value for word, value in words.items() if isinstance(value, str) and word != "name"}
     label = f"{cls.__module__}.{cls.__name__}"

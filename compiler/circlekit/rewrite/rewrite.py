@@ -18,7 +18,7 @@ from circlekit.ir.resources.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import print_op, short_op
 from circlekit.ir.value import Value
-from circlekit.rewrite.base import Context, GraphPass, TargetRules
+from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.build import (
     Builder,
     quantized_refusal,
@@ -31,6 +31,7 @@ from circlekit.rewrite.definition import Definition, define, fill_template, is_t
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.partial_match import partial_matches
 from circlekit.rewrite.picture import Picture
+from circlekit.rewrite.target_rules import TargetRules
 
 F = TypeVar("F", bound=Callable[..., str | None])
 

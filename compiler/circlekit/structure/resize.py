@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError, shown
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
@@ -130,7 +130,9 @@ class _Resizer:
         """
         if graph in self.done:
             if self.done[graph] != list(shapes):
-                raise ShapeError(f"graph {graph.name} is called with different shapes: expected equal ones")
+                raise ShapeError(
+                    f"graph {shown(graph.name)} is called with different shapes: expected equal ones"
+                )
             return
         self.done[graph] = list(shapes)
         for value, shape in zip(graph.inputs, shapes, strict=True):

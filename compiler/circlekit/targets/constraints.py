@@ -144,14 +144,14 @@ def _same_scale(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
             yield f"the same scale and zero point of {first} and {second}"
 
 
-def _scale(op: Op, allowed: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
+def _scale(op: Op, allowed: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     for name, (scale, zero_point, *rest) in allowed.items():
-        tolerance = (rest[0] if rest else None) or 0.0
-        found = scales_of(op, name)
-        has_other_scale = scale is not None and any(
-            abs(scales[0] - scale) > tolerance * scale for scales, _ in found
+        tolerance = rest[0] if rest else 0
+        fits = all(
+            zeros == (zero_point,) and (scale is None or abs(scales[0] - scale) <= tolerance * scale)
+            for scales, zeros in scales_of(op, name)
         )
-        if has_other_scale or any(zeros != (zero_point,) for _, zeros in found):
+        if not fits:
             wanted = "any scale" if scale is None else f"scale {scale}"
             yield f"{wanted} and zero point {zero_point} of {name}"
 

@@ -107,7 +107,7 @@ class Target:
             known = self.custom | self.delegated_custom
             return None if op.custom_code in known else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
-            return None
+            return self._unpacked_output(op)
         return self._strict_shortfall(op) or _shortfall_in(self.operators, op, self.title)
 
     def _strict_shortfall(self, op: Op) -> _Shortfall | None:
@@ -139,6 +139,17 @@ class Target:
         unpacked = {name for name, value in op.operand_items() if self._is_unpacked(value)}
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}", unpacked)
         return None if shortfall is None else shortfall.refusal
+
+    def _unpacked_output(self, op: Op) -> _Shortfall | None:
+        """Return why the delegate, which takes ``op``, does not compute an output of the graph; else None.
+
+        XNNPACK leaves such an output unset, or fails.
+        """
+        output = next((v for v in op.results if op.graph is not None and op.graph.is_output(v)), None)
+        if output is None or not self._is_unpacked(output):
+            return None
+        sentence = f"the delegate of {self.title} unpacks %{output.name} from a constant, and sets no output"
+        return _Shortfall(sentence, "outputs that are not unpacked from constants")
 
     def _is_unpacked(self, value: Value | None) -> bool:
         """Return whether the delegate computes ``value`` from a constant when the model is loaded."""
@@ -245,14 +256,14 @@ def _read_target(name: str) -> Target:
         table["source"],
         frozenset(table["formats"]),
         table["operators"],
-        frozenset(table.get("custom", ())),
-        table.get("delegated", {}),
-        table.get("complete", False),
-        table.get("run_bytes", 0),
-        None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
-        table.get("checks_scales", False),
-        table.get("unpacks", {}),
-        frozenset(table.get("delegated_custom", ())),
+        custom=frozenset(table.get("custom", ())),
+        delegated=table.get("delegated", {}),
+        is_complete=table.get("complete", False),
+        run_bytes=table.get("run_bytes", 0),
+        input_dtypes=None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
+        checks_scales=table.get("checks_scales", False),
+        unpacks=table.get("unpacks", {}),
+        delegated_custom=frozenset(table.get("delegated_custom", ())),
     )
 
 

@@ -19,7 +19,8 @@ from circlekit.passes.support.axes import (
     keeps_order,
     keeps_shape,
 )
-from circlekit.rewrite.base import Context, TargetRules
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.target_rules import TargetRules
 from tests.passes.kit import assert_close, check_pass, interface_of
 from tests.passes.layout.pooled_models import NCHW, NHWC, POOL, kinds, last, pooled
 

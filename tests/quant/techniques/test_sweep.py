@@ -262,6 +262,9 @@ def test_layers_that_have_packed_weights_already_are_run_with_their_elements() -
         DType.FLOAT32,
     ]
     expected = ck.run(model, data[0])[0]
+    packed = model.main.ops[0].inputs[1]
     ck.quantize(model, "int8", data)
+    assert packed is not None
+    assert packed.users == [model.main.ops[0]]  # not the copies of the layer that ran
     assert [op.code for op in model.main] == ["FULLY_CONNECTED", "QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
     np.testing.assert_allclose(ck.run(model, data[0])[0], expected, atol=0.02 * np.abs(expected).max())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, shown
 from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, extra_fault, place_of
 from circlekit.io.schema import TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
@@ -117,7 +117,7 @@ class Saver:
         out = []
         for signature in self.model.signatures:
             if id(signature.graph) not in numbers:
-                place = f"the graph {signature.graph.name}, which is not in the model"
+                place = f"the graph {shown(signature.graph.name)}, which is not in the model"
                 raise ModelError(f"signature {signature.key!r} belongs to {place}")
             indices = self.indices[id(signature.graph)]
             tree: Tree = {"signature_key": signature.key, "subgraph_index": numbers[id(signature.graph)]}

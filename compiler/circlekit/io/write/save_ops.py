@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from circlekit.errors import ModelError, UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError, shown
 from circlekit.io.operator_fields import (
     PLACEHOLDER,
     OptionsPlan,
@@ -65,7 +65,7 @@ class OpSaver:
             raise ModelError(fault, place(op, self.model))
         for graph in op.called_graphs():
             if id(graph) not in self.graphs:
-                message = f"{op.code} calls the graph {graph.name}, which is not in the model"
+                message = f"{op.code} calls the graph {shown(graph.name)}, which is not in the model"
                 raise ModelError(message, place(op, self.model))
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)

@@ -156,10 +156,10 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         return (_multiplied(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, paddings: Array) -> Array:
+        require_numpy_kind(self, input, NUMERIC_KINDS)
         blocks = int_list(block_shape)
         pairs, count = edge_pairs(blocks, int_list(paddings)), len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
-        require_numpy_kind(self, input, NUMERIC_KINDS)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
         spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
         # the axes of ``split``: batch; for each spatial axis, block and position in the block; depth

@@ -19,7 +19,8 @@ from dataclasses import replace
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.snapshot import Snapshot
-from circlekit.rewrite.base import Context, Pass, TargetRules
+from circlekit.rewrite.base import Context, Pass
+from circlekit.rewrite.target_rules import TargetRules
 
 WHOLE_PASS = ""
 """In a key (pass, operator) of ``TargetRules.barred``: the pass does not run, whatever the operator."""

@@ -14,7 +14,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.support.lone_model import can_stand_alone, is_folded, lone_model
-from circlekit.rewrite.base import Context, TargetRules
+from circlekit.rewrite.base import Context
+from circlekit.rewrite.target_rules import TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.target import Target
 from circlekit.targets.target_choice import Refusal, TargetSet, choose_targets

@@ -96,7 +96,7 @@ class _PRelu(Rewrite):
         """The operators multiply alpha also by 0, which gives NaN for an infinite alpha; PRELU does not."""
         if np.isfinite(alpha).all():
             return None
-        return f"%{match.value('alpha').name}: expected finite numbers, got {alpha[~np.isfinite(alpha)][0]!s}"
+        return f"%{match.value('alpha').name}: expected finite numbers, got {alpha[~np.isfinite(alpha)][0]}"
 
 
 NEGATIVE_PARTS = (

@@ -123,6 +123,8 @@ class _FusedBatchNorm(_LayerNorm):
     Keras normalizes layers with TensorFlow's FusedBatchNorm, which the converter of TensorFlow writes so.
     """
 
+    shared = ()  # the new form has a mean of its own: with another user of ``m``, both would be computed
+
     before = """
         m = Mean(x: f32, axes: const)       {keep_dims: false}
         i = Reshape(m, shape1?)             {new_shape: any}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from circlekit.errors import ModelError, did_you_mean
+from circlekit.errors import ModelError, did_you_mean, shown
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -126,7 +126,7 @@ def make_names_distinct(model: Model) -> None:
     """
     for graph in model.graphs:
         for value in shared_names(graph):
-            names = f"graph {graph.name}: expected distinct names of inputs and outputs"
+            names = f"graph {shown(graph.name)}: expected distinct names of inputs and outputs"
             raise ModelError(f"{names}, got two that are named %{value.name}")
         interface = {value.name: value for value in (*graph.inputs, *graph.outputs)}
         seen = set(interface)

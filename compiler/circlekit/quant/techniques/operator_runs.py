@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -61,8 +62,8 @@ class OperatorRuns:
         # a copy whose fixed operands are constants, because fast kernels need constant weights
         copies = [v and _copied(v, c) for v, c in zip(op.inputs, columns, strict=True)]
         results = [Value.of_type(v, v.name) for v in op.results]
-        copy = op if op.called_graphs() else copy_op(op, copies, results)
-        kernel = prepare(copy)
+        copied = op if op.called_graphs() else copy_op(op, copies, results)
+        kernel = prepare(copied)
         run = GraphRunner(State(), self.model)
         missing = [None] * absent_operands(op)  # optional operands at the end that ``op.inputs`` leaves out
         counts = [len(c) for c in columns if c is not None and not isinstance(c, np.ndarray)]
@@ -70,7 +71,7 @@ class OperatorRuns:
         for sample in range(min(counts, default=len(self.samples))):
             operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
             with np.errstate(all="ignore"):
-                out.append(compute(copy, [*operands, *missing], run, kernel))
+                out.append(compute(copied, [*operands, *missing], run, kernel))
         return out
 
 
@@ -84,7 +85,7 @@ def fixed_column(value: Value | None) -> Column:
 def _copied(value: Value, column: Column) -> Value:
     """Return a copy of the operand ``value`` that is a constant if ``column`` is fixed."""
     if value.is_const and not value.is_plain:
-        return value  # its data are packed, ``column`` has the elements
+        return copy(value)  # its data are packed, ``column`` has the elements
     data = column if isinstance(column, np.ndarray) else None
     return Value(value.name, value.dtype, value.shape, data, value.quantization)
 
