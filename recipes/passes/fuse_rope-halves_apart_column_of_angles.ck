@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the tables have a row for each position, and ONE reads only row 0.
+# Refused: each position has one angle for all its elements.
 
-graph main(%x: f32[1,2,3,8]) -> %z {
-  %cos = const f32[1,1,3,4] uniform(-1, 1)
-  %sin = const f32[1,1,3,4] uniform(-1, 1)
+graph main(%x: f32[1,2,4,8]) -> %z {
+  %cos = const f32[1,1,4,1] uniform(-1, 1)
+  %sin = const f32[1,1,4,1] uniform(-1, 1)
   %lo,
   %hi = Split(3, %x) {num_splits: 2}
   %a = Mul(%lo, %cos)
@@ -18,5 +18,5 @@ graph main(%x: f32[1,2,3,8]) -> %z {
 rules {
   passes(fuse_rope)
   unchanged()
-  refused("a row per position")
+  refused("%sin: expected a row of 4, got shape [1,1,4,1]")
 }

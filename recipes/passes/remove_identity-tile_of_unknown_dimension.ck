@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: the unknown dimension of x may be 1, so it may be broadcast.
+# Refused: the unknown dimension is doubled, although x and the result have one type.
 
 graph main(%in: f32[?,4]) -> %y {
   %x = Neg(%in)
-  %z = BroadcastTo(%x, [2, 4])
+  %z = Tile(%x, [2, 1])
   %y = Abs(%z)
 }
 
