@@ -2,7 +2,7 @@
 # Refused: %x: expected a mean and a variance over the same axes, got [2] and [1]
 
 graph main(%x: f32[2,3,8]) -> %z {
-  %g = const f32[1,1,8] uniform(0.5, 2)
+  %g = const f32[1,3,8] uniform(0.5, 2)
   %m = Mean(%x, [-1]) {keep_dims: true}
   %q = SquaredDifference(%x, %m)
   %v = Mean(%q, [1]) {keep_dims: true}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants: models that a pass rewrites, each with one thing changed.
+"""Near misses: recipes for each condition, and mutants, which are models with one thing changed.
 
-A pass rewrites a mutant with equal values, or its picture refuses it with a message.
+Each condition of a picture is the reason of a refusal in a recipe of its pass.  A pass rewrites a mutant with
+equal values, or its picture refuses it with a message.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context, Pass, Refusal
+from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules
 from tests.passes.from_picture import model_of
 from tests.passes.kit import KINDS, assert_close, interface_of, make_input
@@ -49,6 +51,52 @@ def assert_sentence(refusal: Refusal, model: Model) -> None:
     known = names_of(model)
     named = [name for name in known if f"%{name}" in refusal.sentence]
     assert named, f"names no value of the model: {refusal.sentence}"
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_each_condition_refuses_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each condition of a pass is the reason of a refusal that the pass records for one of its recipes.
+
+    The recipe may be a positive, because another picture of the pass may then rewrite the operator.
+    """
+    answers: list[tuple[str, str]] = []  # (condition, its sentence)
+    answer_of = Rewrite._answer
+
+    def recorded(self: Rewrite, condition: str, match: Match) -> str | None:
+        answer = answer_of(self, condition, match)
+        if answer is not None:
+            answers.append((getattr(type(self), condition).__qualname__, answer))
+        return answer
+
+    monkeypatch.setattr(Rewrite, "_answer", recorded)
+    rules = rules_of(PICTURES[name])
+    unused = {
+        getattr(rule, condition).__qualname__ for rule in rules for condition in rule.definition().conditions
+    }
+    for path in recipes_of(name) if unused else ():
+        sentences = sentences_of(name, path)
+        # the engine may put the name of the result before an answer
+        unused -= {c for c, answer in answers if any(s.endswith(answer) for s in sentences)}
+        answers.clear()
+    advice = (
+        f"write recipes/passes/{name}-CONDITION.ck, in which nothing else refuses, with the rules"
+        ' unchanged() and refused("..."); delete a condition if others always refuse before it'
+    )
+    assert not unused, f"{name}: no recipe is refused by {', '.join(sorted(unused))}; {advice}"
+
+
+def recipes_of(name: str) -> list[Path]:
+    """Return the paths of the recipes NAME.ck and NAME-CONDITION.ck of a pass."""
+    return [path for path in sorted(RECIPES.glob(f"{name}*.ck")) if path.stem.partition("-")[0] == name]
+
+
+def sentences_of(name: str, path: Path) -> list[str]:
+    """Run a pass alone on the model of a recipe and return the sentences of its refusals."""
+    model, rules = load_recipe(path), cases_of(path, passes=[name])[0].rules()
+    refusals: list[Refusal] = []
+    context = Context(rules.format or model.format, settings=rules.settings, refusals=refusals)
+    all_passes()[name]().run(model, context)
+    return [refusal.sentence for refusal in refusals]
 
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
@@ -73,9 +121,7 @@ def test_mutants_for_passes_without_picture(name: str) -> None:
 
     These passes need not say why they change nothing.
     """
-    for path in sorted(RECIPES.glob(f"{name}*.ck")):
-        if path.stem.partition("-")[0] != name:
-            continue
+    for path in recipes_of(name):
         settings = cases_of(path, passes=[name])[0].rules().settings
         base = load_recipe(path)
         for what, mutant in mutants(base):

@@ -57,17 +57,6 @@ class BeforeLinear(Rewrite):
     def does_not_broadcast_x(self, match: Match) -> str | None:
         return broadcast_refusal(match.value("x"), match.value("c"))
 
-    @condition
-    def one_per_channel(self, match: Match) -> str | None:
-        """With a Transpose, the constant may vary only along the axis that becomes the last one."""
-        c, perm = match.value("c"), match.values.get("perm")
-        if perm is None:
-            return None
-        if c.known_rank <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
-            return None
-        shape = format_shape(c.shape)
-        return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"
-
     def numbers(self, match: Match) -> Array:
         """Return the constant in the layout of the layer's input: transposed, if the picture has ``perm``."""
         c, perm = match.value("c").array(), match.values.get("perm")
@@ -81,7 +70,22 @@ class BeforeLinear(Rewrite):
         return values.repeat(w.shape[-1] // max(values.size, 1))
 
 
-class _Sum(BeforeLinear):
+class BeforeConvolution(BeforeLinear):
+    """Base class for arithmetic before a convolution; a Transpose may stand between them."""
+
+    @condition
+    def one_per_channel(self, match: Match) -> str | None:
+        """With a Transpose, the constant may vary only along the axis that becomes the last one."""
+        c, perm = match.value("c"), match.values.get("perm")
+        if perm is None:
+            return None
+        if c.known_rank <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
+            return None
+        shape = format_shape(c.shape)
+        return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"
+
+
+class _Sum(BeforeConvolution):
     """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); for x - c, the bias is b - sum(w * c)."""
 
     before = """
@@ -160,11 +164,17 @@ class _Product(BeforeLinear):
         return {"w2": w * self.for_filter(factor, w)}
 
 
+class _ConvolutionProduct(_Product, BeforeConvolution):
+    pass  # without a docstring, so that the pages show that of _Product
+
+
 class FuseMulToConvWeights(Rules):
     """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as in the normalization of images."""
 
     name = "fuse_mul_to_conv_weights"
-    rules = tuple(_Product.member(arithmetic="Mul|Div", attributes="", **words) for words in CONVOLUTIONS)
+    rules = tuple(
+        _ConvolutionProduct.member(arithmetic="Mul|Div", attributes="", **words) for words in CONVOLUTIONS
+    )
 
 
 class FuseMulToFullyConnectedWeights(

@@ -179,10 +179,6 @@ class _GammaLast(Rewrite):
             return None
         return f"%{f.name}: expected the shape of %{x.name} and a smaller %{r.name}"
 
-    @condition
-    def gamma_keeps_the_shape(self, match: Match) -> str | None:
-        return broadcast_refusal(match.value("x"), match.value("g"))
-
 
 class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.

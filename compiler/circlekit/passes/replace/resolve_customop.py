@@ -128,13 +128,8 @@ class ResolveCustomBatchMatMul(Rewrite):
         wrong = next((v for v in (x, y) if len(v.shape or ()) < 2), None)
         return None if wrong is None else f"%{wrong.name}: expected rank 2 or more, got {wrong.type}"
 
-    @condition
-    def has_valid_options(self, match: Match) -> str | None:
-        options_of(match.ops["z"])  # raises ModelError if not; the message becomes the refusal
-        return None
-
     def constants(self, match: Match) -> dict[str, Any]:
-        options = options_of(match.ops["z"])
+        options = options_of(match.ops["z"])  # the message of its ModelError becomes the refusal
         return {name: bool(options.get(name)) for name in ("adj_x", "adj_y")}
 
 

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: the int16 numerator has no scale.
+
+graph main(%x: i16[2,3] quant(scale: 0.0001)) -> %z {
+  %k = const i16[1] [10000]
+  %s = Sqrt(%x) : i16[2,3] quant(scale: 0.001)
+  %z = Div(%k, %s) : i16[2,3] quant(scale: 0.01)
+}
+
+rules {
+  passes(fuse_rsqrt)
+  unchanged()
+  refused("%k: expected quantization with one scale")
+}
