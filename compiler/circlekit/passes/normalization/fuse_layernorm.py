@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import ClassVar
 
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
@@ -19,7 +20,7 @@ class _LayerNorm(Rewrite):
     In the pictures, ``g`` is gamma and ``b`` is beta, if present; ``axes`` are the axes of the mean ``m``.
     """
 
-    shared = ("m",)
+    shared: ClassVar[tuple[str, ...]] = ("m",)
 
     # $square: one of SQUARES.  $ending: the rest of the form.  $result: what replaces $ending; it may use
     # d = x - m and k = 1 / sqrt(variance + epsilon)
