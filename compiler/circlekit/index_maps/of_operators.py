@@ -136,13 +136,7 @@ def _strided_slice(op: StridedSlice) -> Movement | None:
     if begin is None or end is None or strides is None:
         return None
     shape = dims_of(op.input)
-    parts = [part for part in op.axis_slices(begin, end, strides, len(shape)) if part is not None]
-    # a slice for each axis, or the index if the axis is dropped
-    indices = [op.axis_index(part, dim) for part, dim in zip(parts, shape, strict=True)]
-    ranges = [
-        range(dim)[index] if isinstance(index, slice) else range(index % dim, index % dim + 1)
-        for index, dim in zip(indices, shape, strict=True)
-    ]
+    ranges = op.axis_ranges(begin, end, strides, shape)
     return Movement((op.input,), (IndexMap.sliced(shape, ranges),))
 
 

@@ -230,6 +230,21 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             end += slice(part.begin, None, part.stride).indices(size)[0]
         return slice(part.begin, end, part.stride)
 
+    def axis_ranges(
+        self, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+    ) -> list[range]:
+        """Return the indices that the slice takes along each axis of an input of ``shape``.
+
+        An axis that the slice drops has one index.  Axes that it inserts are left out.
+        Raise the errors of ``axis_slices`` and ``axis_index``.
+        """
+        parts = [part for part in self.axis_slices(begin, end, strides, len(shape)) if part is not None]
+        indices = [self.axis_index(part, dim) for part, dim in zip(parts, shape, strict=True)]
+        return [
+            range(dim)[index] if isinstance(index, slice) else range(index % dim, index % dim + 1)
+            for index, dim in zip(indices, shape, strict=True)
+        ]
+
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
         slices = self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim)
         if len(slices) < begin.size:

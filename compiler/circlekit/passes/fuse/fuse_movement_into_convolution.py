@@ -11,7 +11,7 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import known_dims
-from circlekit.ops.movement.slice import WHOLE_AXIS, StridedSlice
+from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.transpose_conv_padding import forward_size, leading_pad
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -86,10 +86,7 @@ def _slice_bounds(match: Match) -> tuple[list[int], list[int]]:
     op = match.ops["z"]
     if isinstance(op, StridedSlice):
         begin, end, strides = (int_list(match.value(name).array()) for name in ("begin", "end", "strides"))
-        parts = (part or WHOLE_AXIS for part in op.axis_slices(begin, end, strides, len(full)))
-        spans = [(size, op.axis_index(part, size)) for part, size in zip(parts, full, strict=True)]
-        # each is a slice: shrink_axis_mask is 0
-        taken = [range(size)[span] for size, span in spans if isinstance(span, slice)]
+        taken = op.axis_ranges(begin, end, strides, full)
         return [indices.start for indices in taken], [len(indices) for indices in taken]
     first, size = (int_list(match.value(name).array()) for name in ("begin", "size"))
     # a size of -1 means the rest

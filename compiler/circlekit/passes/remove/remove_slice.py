@@ -86,10 +86,8 @@ class _SlicedBackByStrides(Rewrite):
         """The slice takes exactly the elements of ``x``."""
         op, p = match.ops["y"], match.value("p")
         assert isinstance(op, StridedSlice)  # as in the picture
-        slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
-        axes = zip(slices, p.static_shape, strict=True)
         # for each axis, the indices of p that the slice takes, and those that x has
-        kept = [range(dim)[op.axis_index(part, dim)] for part, dim in axes if part]
+        kept = op.axis_ranges(begin.tolist(), end.tolist(), strides.tolist(), p.static_shape)
         expected = [range(b, b + n) for b, n in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
         return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
 
