@@ -15,7 +15,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError, counted
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value, format_shape
-from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product
+from circlekit.ops.dimensions import Dim, dims_differ, merge_dims, normalized_axis, product, shapes_differ
 from circlekit.ops.quantized_values import is_quantized
 
 # -- shapes ------------------------------------------------------------------------------------
@@ -46,9 +46,7 @@ def require_elements(value: Value, name: str) -> None:
 
 def require_shape(shape: Shape | None, expected: Shape | None, name: str) -> None:
     """Raise ShapeError if ``shape``, the shape of operand ``name``, is known not to be ``expected``."""
-    if shape is None or expected is None:
-        return
-    if len(shape) != len(expected) or any(map(dims_differ, shape, expected)):
+    if shapes_differ(shape, expected):
         raise ShapeError(f"{name}: expected shape {format_shape(expected)}, got {format_shape(shape)}")
 
 

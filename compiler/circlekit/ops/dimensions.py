@@ -60,6 +60,11 @@ def dims_differ(a: Dim, b: Dim) -> bool:
     return a is not None and b is not None and a != b
 
 
+def shapes_differ(a: Shape | None, b: Shape | None) -> bool:
+    """Return whether both ranks are known and different, or both dimensions of an axis are."""
+    return a is not None and b is not None and (len(a) != len(b) or any(map(dims_differ, a, b)))
+
+
 def product(dims: Sequence[Dim]) -> Dim:
     """Return the product of ``dims``; 0 if one of them is 0, else None if one is unknown."""
     if 0 in dims:

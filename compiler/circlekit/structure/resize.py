@@ -15,7 +15,7 @@ from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
 from circlekit.ir.value import Shape, Value, format_shape
-from circlekit.ops.dimensions import dims_differ
+from circlekit.ops.dimensions import shapes_differ
 from circlekit.ops.program.control import While
 from circlekit.structure.input_shapes import Shapes, shapes_by_input
 from circlekit.structure.known_integers import KnownIntegers
@@ -202,7 +202,7 @@ class _Resizer:
         """Raise ShapeError if an output of the body has a new shape that does not fit the next round."""
         # not strict: the shape rule compares the numbers of inputs and outputs
         for value, output in zip(op.body.inputs, op.body.outputs, strict=False):
-            if (value in self.old or output in self.old) and not _fits(output.shape, value.shape):
+            if (value in self.old or output in self.old) and shapes_differ(output.shape, value.shape):
                 raise ShapeError(
                     f"%{value.name} of the loop {op.body.name} has shape {format_shape(value.shape)}, but the"
                     f" next round would get %{output.name} of shape {format_shape(output.shape)}"
@@ -274,10 +274,3 @@ class _Resizer:
         finally:
             for value in known:
                 value.data = None
-
-
-def _fits(shape: Shape | None, expected: Shape | None) -> bool:
-    """Return whether a value of ``shape`` can be one of the shape ``expected``."""
-    if shape is None or expected is None:
-        return True
-    return len(shape) == len(expected) and not any(map(dims_differ, shape, expected))
