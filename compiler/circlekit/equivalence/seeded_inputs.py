@@ -26,6 +26,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
+from circlekit.ops.quantized_values import is_quantized
 
 UNBOUNDED_INTEGERS_END = 4
 """Unquantized integers of more than 8 bits that index nothing may be sizes, so they are below this number.
@@ -281,9 +282,8 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
 
 
 def _is_full(value: Value) -> bool:
-    """Return whether ``value`` is quantized or has 8 bits: then it may have any number of its dtype."""
-    quantized = value.quantization is not None and value.quantization.scale.size > 0
-    return quantized or value.dtype.bits == 8
+    """Return whether the integer ``value`` may have any number of its dtype: if quantized, or of 8 bits."""
+    return is_quantized(value) or value.dtype.bits == 8
 
 
 def _stored_zero(value: Value, bound: int | None) -> int:
