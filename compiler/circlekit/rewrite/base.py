@@ -144,9 +144,9 @@ class Context:
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether the pass may rewrite ``op``; if so, count the rewrite.
 
-        ``sentence``: why the pass itself refuses; None if it does not refuse.  If the pass does not refuse,
-        ``barred`` and the budget decide.  A refusal by the pass or by ``barred`` is recorded as a near miss,
-        with ``progress``.
+        ``sentence``: why the pass itself refuses; None if it does not refuse.  Then the target may forbid the
+        rewrite (``TargetRules.barred``), or the budget may be used up.  A refusal by the pass or by the
+        target is recorded as a near miss, with ``progress``.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:

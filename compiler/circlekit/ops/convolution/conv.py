@@ -147,7 +147,8 @@ class DepthwiseConv2D(
         return np.where(in_full_group(sums.shape[3], 4), sums * weights * data, sums * data * weights)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is not u8 and in_full_group(filter.shape[3])  # per channel, in groups of 8
+        # one bool per output channel: True in each full group of 8, which the kernel computes at once
+        return self.input.dtype is not u8 and in_full_group(filter.shape[3])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype

@@ -75,7 +75,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
         return TensorType(i16, inferred.shape) if is_wide else inferred
 
     def integer_fault(self) -> str | None:
-        """Return why the integer kernels do not compute this operator; None if they do."""
+        """Return why the integer kernels of runtimes do not compute this operator; None if they do."""
         if self.beta <= 0:
             return f"{self.code} on integers needs a beta above 0, got {self.beta:g}"
         return None

@@ -123,7 +123,7 @@ class _Region:
         first = self.sinks[0].producer
         assert first is not None  # a sink is computed from channels of other values
         if any(sink.producer is None or sink.producer.graph is not self.graph for sink in self.sinks):
-            return False  # another region no longer needs what was computed from this sink
+            return False  # the rewrite of another region left a sink without users, so it was removed
         obstacles = [self.groups[value].obstacle for value in (*self.sinks, *self.suppliers)]
         plan = None if all(obstacles) else self.plan()  # all: no group is free to take another order
         if plan is None or not plan.cost.improves_on(sum_of(map(_cost_of_old, self.old))):
