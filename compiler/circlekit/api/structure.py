@@ -58,8 +58,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
     """Return a model of chosen operators of the main graph.
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
-    The inputs of the new model are the values that the chosen operators read but do not produce, except
-    constants, and variables that are not inputs of the graph.  Its outputs are the results of chosen
+    The inputs of the new model are the values that the chosen operators read but do not produce.  Constants
+    are not inputs, nor are variables that were no inputs of the graph.  Its outputs are the results of chosen
     operators that other operators read, or that are outputs of ``model``; if there are none, the results that
     no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen.  Raise UnsupportedError if the
@@ -92,7 +92,7 @@ def resize(model: Model, shapes: Shapes) -> Model:
     such as the operand of a RESHAPE, changes, too.
     Raise ModelError for a wrong number of shapes or an unknown name.  Raise ShapeError
 
-    - for a wrong dimension, or too many dimensions
+    - for a dimension that is neither -1 nor from 0 to 2^31 - 1, or more than 32 dimensions
     - if the quantization of an input or result does not fit its new shape
     - if operators that call the same graph would give it different shapes
     - if the operands of an operator no longer fit; the error says where

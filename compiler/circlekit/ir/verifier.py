@@ -139,7 +139,7 @@ def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
 
 
 def shared_names(graph: Graph) -> dict[Value, Value]:
-    """Return the inputs and outputs of ``graph`` with one name, as {each later value: the first value}.
+    """Return {value: an earlier one of the same name} for the inputs and outputs of ``graph``.
 
     Values without a name are left out.
     """

@@ -134,6 +134,15 @@ def test_two_outputs_that_are_reshapes_stay() -> None:
     check_pass(text, CSE, refused="both are outputs of the graph")
 
 
+def test_the_refusal_names_the_two_outputs() -> None:
+    text = """graph main(%x: f32[4]) -> %b, %d, %e {
+                %a, %b = Split(0, %x) {num_splits: 2}
+                %c, %d = Split(0, %x) {num_splits: 2}
+                %e = Add(%a, %c)
+              }"""
+    check_pass(text, CSE, refused="%d and %b are equal, but both are outputs")
+
+
 def test_users_of_two_equal_outputs_merge() -> None:
     text = """graph main(%x: f32[2]) -> %y, %z, %w {
                 %y = Neg(%x)

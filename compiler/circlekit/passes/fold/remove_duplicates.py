@@ -71,7 +71,9 @@ class CommonSubexpressionElimination(GraphPass):
                 inserter.finish(inserter.reshaped(first.output, op.output.static_shape))
                 merged += 1
             else:
-                names = f"%{op.output.name} and %{first.output.name}"
+                pairs = zip(op.results, first.results, strict=True)
+                old, new = next((old, new) for old, new in pairs if not graph.can_stand_for(old, new))
+                names = f"%{old.name} and %{new.name}"
                 reason = "both are outputs of the graph, and a copy is not possible or not cheaper"
                 context.refuse(self.name, op, f"{names} are equal, but {reason}")
         return merged
