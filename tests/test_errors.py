@@ -48,6 +48,10 @@ def test_several_names_may_be_suggested(word: str, most: int, hint: str) -> None
     assert did_you_mean(word, ["padding", "stride_h", "stride_w"], most) == hint
 
 
+def test_of_equally_near_names_one_with_the_same_first_letter_is_suggested() -> None:
+    assert did_you_mean("cab", ["tab", "cub"]) == "; did you mean cub?"
+
+
 def test_long_words_are_not_compared() -> None:
     word = "a" * SEARCH_LIMIT_CHARACTERS
     assert did_you_mean(word, [word]) == ""
