@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
@@ -33,7 +33,22 @@ def cost_of(model: Model) -> Cost:
     return Cost(sum(value_bytes(op.output) for op in moves), len(moves))
 
 
+# a transpose and a chain of data movement that would change places in each sweep: see ``improved_labels``
+CHANGE_PLACES: list[Step] = [
+    (1, 24, 557),
+    (11, 38, 122458),
+    (11, 47, 868067),
+    (10, 26, 139541),
+    (9, 31, 5235),
+    (10, 27, 5038),
+    (4, 9, 162),
+    (8, 24, 674),
+    (11, 38, 122458),
+]
+
+
 @EXAMPLES
+@example(CHANGE_PLACES)
 @given(steps(14))
 def test_values_and_interface_stay_equal_and_cost_never_grows(chosen: list[Step]) -> None:
     model = make_model(chosen)
