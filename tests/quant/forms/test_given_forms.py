@@ -18,6 +18,7 @@ from circlekit.quant.forms.given_forms import (
     fits_weights,
     wanted_step,
     with_followed,
+    without_clipping,
 )
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import TensorForm
@@ -26,6 +27,20 @@ from circlekit.targets.target import find_target
 
 FORM = TensorForm(i8, (0.5,), (3,), rounds=True)
 CHANNELS = TensorForm(i8, (0.5, 0.25), (0, 0), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("observed", "is_kept"),
+    [((-64.5, 64.0), True), ((-64.75, 0.0), False), ((0.0, 64.25), False), (None, True)],
+)
+def test_a_form_is_kept_if_it_clips_by_one_step_at_most(
+    observed: tuple[float, float] | None, is_kept: bool
+) -> None:
+    form = TensorForm(i8, (0.5,), (0,))  # from -64 to 63.5
+    ranges = {} if observed is None else {"x": observed}
+    assert without_clipping({"x": form}, ranges) == ({"x": form} if is_kept else {})
+    read_by_all = replace(form, rounds=True)
+    assert without_clipping({"x": read_by_all}, ranges) == {"x": read_by_all}
 
 
 @pytest.mark.parametrize(
