@@ -31,7 +31,8 @@ Vector = Callable[[str, Sequence[int]], Value]
 class MovementCost(NamedTuple):
     """The cost of data movement: bytes and the number of operators.
 
-    ``bytes``: the bytes copied (a reshape copies none), plus the cost of the runs of joins (``run_cost``).
+    ``bytes``: the bytes copied (a reshape copies none), plus, for a CONCATENATION or PACK, the extra cost of
+    each contiguous part that it copies (``run_cost``).
     """
 
     bytes: int = 0

@@ -130,7 +130,7 @@ class _Comparison:
 def _fields(thing: Any) -> dict[str, Any]:
     """Return by name the fields of an IR object that are compared, except attributes of an operator.
 
-    The names occur in the sentence about a difference, such as ``graph main > op 12 > operands > 0``.
+    The names occur in the sentence about a difference, such as ``graph main > op 12 Add > operands > 0``.
     """
     if isinstance(thing, Signature):  # equal dicts may have another order
         return {**vars(thing), "order": [*thing.inputs, *thing.outputs]}

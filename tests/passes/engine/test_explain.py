@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import circlekit
-from circlekit.errors import ModelError, RewriteError, ShapeError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.resources.progress import watched
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
@@ -60,9 +60,15 @@ def test_folding_explains_operators_of_its_kinds(name: str, refusals: list[tuple
 
 
 def test_settings_reach_the_pass() -> None:
-    model = parse_model("graph main(%x: f32[2,3]) -> %y { %a = Neg(%x) %y = Tanh(%a) }")
-    with pytest.raises(RewriteError, match="no operator has the kind, code or result name EXP"):
-        explain_pass(model, "remove_nodes_of", "circle", {"remove_nodes_of": ["EXP"]})
+    model = parse_model("graph main(%x: f32[2,3]) -> %y { %a = Transpose(%x, [1, 0]) %y = Tanh(%a) }")
+    settings = {"remove_nodes_of": ["TRANSPOSE"]}
+    sentences = [r.sentence for r in explain_pass(model, "remove_nodes_of", "circle", settings)]
+    assert sentences == ["%a: is f32[3,2], %x is f32[2,3]"]
+
+
+def test_operators_to_remove_may_be_gone_already() -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Tanh(%x) }")
+    assert explain_pass(model, "remove_nodes_of", "circle", {"remove_nodes_of": ["RELU"]}) == []
 
 
 def test_one_refusal_for_each_operator() -> None:

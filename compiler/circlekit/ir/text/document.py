@@ -12,9 +12,9 @@
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" value... "]"]
     rules     := "rules" "{" {name "(" argument... ")"} "}"
 
-A ``graphref`` is ``@name``.  A ``value`` is ``%name``: in a signature, a value of the graph before the ports;
-elsewhere, a value of the graph in whose text it stands.  ``syntax`` explains the notation, and defines
-``statement``, ``call``, ``type``, ``tree`` and ``argument``.
+A ``graphref`` is ``@name``.  A ``value`` is ``%name``: in a signature, a value of the graph that its
+``graphref`` names; elsewhere, a value of the graph in whose text it stands.  ``syntax`` explains the
+notation, and defines ``statement``, ``call``, ``type``, ``tree`` and ``argument``.
 
 ``model`` and ``extra`` occur at most once in a document, ``table`` and ``extra`` at most once in a graph.
 

@@ -101,7 +101,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
     has no near miss.
     """
     explained = find_pass(name)
-    changes = sum(record.changes for record in run_passes(copy, [name], context))
+    changes = sum(record.changes for record in run_passes(copy, [name], replace(context, refusals=[])))
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
     run_for_target(explained(), copy, context)  # changes nothing more, but fills ``refusals``

@@ -67,7 +67,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     ``rest``: the map that gives the same result if the producer computes its channels in this order.
     All of this must hold, else nothing is yielded:
 
-    - The map is a permutation, and 2 to MAX_DIGITS of its digits move along the channels.
+    - The map is a permutation.  2 to MAX_DIGITS of its digits select the channel of ``source``; the others
+      select indices of other axes.
     - The producer is a layer, and no other operator uses its weights and its bias.
     - The data movement is the only use of ``source``, and ``source`` is not an output of the graph.
     """
@@ -83,7 +84,7 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     if found is None:
         return
     last, strides, steps = len(shape) - 1, strides_of(shape), found[1]
-    digits = [k for k, step in enumerate(steps) if step.axis == last]  # those that move along the channels
+    digits = [k for k, step in enumerate(steps) if step.axis == last]  # those that select the channel
     for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
         new_strides, stride = {}, 1  # in the new channel number, the last digit of ``order`` varies fastest
         for k in reversed(order):
@@ -135,7 +136,10 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
 
 
 def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
-    """Let ``layer`` compute its output channels in ``order``; return its new result."""
+    """Let ``layer`` compute its output channels in ``order``; return its new result.
+
+    The users of the old result keep it, so the caller has to give them another value.
+    """
     old = layer.results[0]
     for name in ("filter", "weights", "bias"):
         value = getattr(layer, name, None)

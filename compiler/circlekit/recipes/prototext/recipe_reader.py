@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert a ``test.recipe`` to the tree of the schema's table Model; errors show the place in the recipe.
 
-A recipe consists of messages (Operand, Operation, ...), a model of tables (Tensor, Operator, ...).  The tree
-of a message or table is a dict {field: value}.  In recipes, tensors are called operands, and operators are
-called operations.
+A recipe consists of messages (Operand, Operation, ...).  A model consists of tables (Tensor, Operator, ...).
+The tree of a message or table is a dict {field: value}.  In recipes, tensors are called operands, and
+operators are called operations.
 """
 
 from __future__ import annotations
