@@ -20,7 +20,7 @@ from circlekit.toolchain.process_exit import INTERRUPTED, USAGE_ERROR
 GROUPS: dict[str, dict[str, str]] = {
     "change a model": {
         "optimize": "Optimize a circle or TFLite model.",
-        "convert": "Write a model in the other format.",
+        "convert": "Write a model in another format.",
         "resize": "Give the inputs of a model other shapes.",
         "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",

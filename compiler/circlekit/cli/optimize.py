@@ -141,7 +141,7 @@ POSITIONALS = "input output | input ... -o PATH"
 optimize = Command("circlekit optimize", DESCRIPTION, POSITIONALS, _declare_optimize, _optimize)
 convert_command = Command(
     "circlekit convert",
-    "Write a model in the other format. Operators that this format lacks are replaced by others.",
+    "Write a model in another format. Operators that this format lacks are replaced by others.",
     POSITIONALS,
     _declare_convert,
     _convert,

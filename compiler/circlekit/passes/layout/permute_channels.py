@@ -37,8 +37,8 @@ def weights_of(op: Op | None) -> Value | None:
     """Return the weights, [outputs, ..., inputs], if ``op`` is a layer and their only user; else None.
 
     A layer is a FullyConnected, a Conv2D without groups or a TransposeConv.  Its weights must be constant,
-    not sparse, not compressed, and in the format DEFAULT.  If they are quantized, they may have scales and
-    zero points, but no other parameters.
+    not sparse, not compressed, and in the format DEFAULT.  If they are quantized, this must be by scales
+    and zero points.
     """
     weights: Value | None = None
     if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:

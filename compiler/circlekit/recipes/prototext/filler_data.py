@@ -45,7 +45,7 @@ EMPTY_STRING_BYTES = 64
 MAX_LISTED = 64
 """In a recipe that is written, a constant of at most this many elements is a list of its elements.
 
-A constant of more than 4 elements that are all equal is written as one element instead.
+More than 4 numbers that are all equal are written as one number instead.
 Other data of at most this many bytes is written in base64, larger data to a file, or in base64 if there is
 no folder for files.
 """
@@ -332,6 +332,6 @@ def stored_count(sparsity: Tree) -> int:
         if dimension["format"] == "DENSE":
             count *= dimension["dense_size"]
         else:
-            # ``array_indices`` has an index for each position stored in this and all earlier dimensions
+            # a count of its own: one index for each element that is stored up to this dimension
             count = len(dimension.get("array_indices", {}).get("values", ()))
     return count

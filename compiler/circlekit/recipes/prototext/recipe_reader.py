@@ -76,7 +76,7 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
 class _RecipeReader:
     """Converts one recipe to the tree of a model; raises ParseError for an invalid recipe.
 
-    The argument ``recipe`` of a method is the tree of a message; the method returns the tree of a table.
+    The argument ``recipe`` of a method is the tree of a message.
 
     ``graphs``: the messages of all graphs; the recipe itself is the main graph.
     ``types``: {type of an operation: its operator's code}.
