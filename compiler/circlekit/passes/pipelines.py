@@ -53,6 +53,7 @@ CANONICALIZE = Phase(
     (
         "remove_reshape_around_batch_matmul",
         "fuse_transpose_with_batch_matmul",
+        "replace_const_batch_matmul_with_fc",
         "fuse_reshape_with_mean",
         "fuse_sum_to_mean",
         "forward_reshape_to_unaryop",
@@ -136,6 +137,7 @@ FUSE = Phase(
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
+        "fuse_pad",
         *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",
         "fuse_mul_to_conv_weights",
