@@ -144,6 +144,8 @@ FUSE = Phase(
         "fuse_preactivation_batchnorm",
         "fuse_add_to_fullyconnected_bias",
         "fuse_mul_to_fullyconnected_weights",
+        "fuse_add_with_add",
+        "fuse_mul_with_add",
         "fuse_horizontal_fc_layers",
         "transform_sqrt_div_to_rsqrt_mul",
         "fuse_mean_subtraction",
