@@ -89,6 +89,7 @@ FUSE_NORMALIZATION = Phase(
     "An exporter writes several operators for what can be one operator. This comes before the fusion into "
     "layers, which would merge some of these operators with others.",
     (
+        "fuse_variance",
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
         "fuse_rope",
