@@ -25,6 +25,7 @@ RESOLVE_CUSTOM = (
     "resolve_customop_matmul",
     "resolve_customop_max_pool_with_argmax",
     "resolve_customop_splitv",
+    "resolve_customop_transpose_conv",
     "resolve_former_customop",
 )
 """Passes that replace custom operators by builtin ones."""
