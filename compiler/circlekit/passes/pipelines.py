@@ -91,6 +91,8 @@ FUSE_NORMALIZATION = Phase(
     "An exporter writes several operators for what can be one operator. This comes before the fusion into "
     "layers, which would merge some of these operators with others.",
     (
+        "fuse_softmax",
+        "fuse_l2norm",
         "fuse_variance",
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",

@@ -38,9 +38,7 @@ class _Broadcast(Rewrite):
         shape = broadcast_shapes(x.static_shape, y.static_shape)
         if shape == z.static_shape:
             return None
-        return (
-            f"%{z.name}: expected {z.type}, without the broadcast it would have shape {format_shape(shape)}"
-        )
+        return f"%{z.name}: is {z.type}, without the broadcast it would have shape {format_shape(shape)}"
 
 
 ARITHMETIC = {"function": "Add|Sub|Mul|Div", "attributes": "{act: any}"}
