@@ -72,6 +72,7 @@ CANONICALIZE = Phase(
         "remove_redundant_reshape",
         "remove_redundant_transpose",
         "remove_broadcast",
+        "remove_softmax",
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
         "transform_max_to_relu",

@@ -58,3 +58,9 @@ QUOTIENTS = (
 @pytest.mark.parametrize("quotient", QUOTIENTS)
 def test_l2_normalization(square: str, quotient: str) -> None:
     check_o1(f"%q = {square} %s = Sum(%q, [-1]) {{keep_dims: true}} {quotient}", "L2Normalization")
+
+
+@pytest.mark.parametrize("softmax", ["Softmax(%x) {beta: 1.0}", "LogSoftmax(%x)"])
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_position_of_the_maximum(softmax: str, kind: str) -> None:
+    check_o1(f"%s = {softmax} %z = ArgMax(%s, [2]) {{output_type: {kind}}}", "ArgMax")

@@ -10,22 +10,14 @@ import numpy as np
 
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Maximum
-from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.shape import Reshape
-from circlekit.ops.reduction.reduce import ReduceMax, reduced_axes
+from circlekit.ops.reduction.reduce import ReduceMax
+from circlekit.passes.support.axes import last_axis_refusal
 from circlekit.rewrite.match import Match, origin
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 LOWEST = np.finfo(np.float32).min
-
-
-def last_axis_refusal(x: Value, result: Value, axes: Array) -> str | None:
-    """Refuse unless ``axes``, over which ``result`` is reduced, is the last axis of ``x`` alone."""
-    found = sorted(reduced_axes(int_list(axes), x.known_rank))
-    if found == [x.known_rank - 1]:
-        return None
-    return f"%{result.name}: expected the last axis of %{x.name} alone, got axes {found}"
 
 
 class _Shifted(Rewrite):
