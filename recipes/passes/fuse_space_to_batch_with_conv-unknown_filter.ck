@@ -10,5 +10,5 @@ graph main(%x: f32[1,12,10,3], %w: f32[4,?,?,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv)
   unchanged()
-  refused("%w: expected a static shape, got [4,?,?,3]")
+  refused("%y: %w has shape [4,?,?,3], expected a static shape")
 }

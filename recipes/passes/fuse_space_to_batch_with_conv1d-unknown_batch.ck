@@ -13,5 +13,5 @@ graph main(%x: f32[?,12,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv1d)
   unchanged()
-  refused("expected a static shape, got [?,12,3]")
+  refused("has shape [?,8,3], expected a static shape")
 }

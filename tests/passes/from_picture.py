@@ -195,6 +195,8 @@ class _Maker:
                 value = not default
             elif isinstance(default, float):
                 value = 0.01
+            elif name == "output_type":
+                value = DType.INT32
             if pattern.bind:
                 value = self.symbols.setdefault(pattern.bind, value)
             if not isinstance(value, Symbol):

@@ -130,9 +130,12 @@ def test_mutants_for_passes_without_picture(name: str) -> None:
 
 
 def test_most_pictures_have_instances() -> None:
-    """Else test_mutants_of_pictures would test little; the tests of the passes cover the other pictures."""
+    """Else test_mutants_of_pictures would test little; the tests of the passes cover the other pictures.
+
+    No instances are made for conditions on operators outside of the picture, such as the producer of a value.
+    """
     made = [model is not None for name in PICTURES for model in instances(name)]
-    assert sum(made) > 0.8 * len(made)
+    assert sum(made) > 0.75 * len(made)
 
 
 @cache

@@ -25,6 +25,7 @@ RESOLVE_CUSTOM = (
     "resolve_customop_matmul",
     "resolve_customop_max_pool_with_argmax",
     "resolve_customop_splitv",
+    "resolve_customop_transpose_conv",
     "resolve_former_customop",
 )
 """Passes that replace custom operators by builtin ones."""
@@ -53,6 +54,7 @@ CANONICALIZE = Phase(
     (
         "remove_reshape_around_batch_matmul",
         "fuse_transpose_with_batch_matmul",
+        "replace_const_batch_matmul_with_fc",
         "fuse_reshape_with_mean",
         "fuse_sum_to_mean",
         "forward_reshape_to_unaryop",
@@ -69,6 +71,8 @@ CANONICALIZE = Phase(
         "remove_redundant_quantize",
         "remove_redundant_reshape",
         "remove_redundant_transpose",
+        "remove_broadcast",
+        "remove_softmax",
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
         "transform_max_to_relu",
@@ -88,6 +92,9 @@ FUSE_NORMALIZATION = Phase(
     "An exporter writes several operators for what can be one operator. This comes before the fusion into "
     "layers, which would merge some of these operators with others.",
     (
+        "fuse_softmax",
+        "fuse_l2norm",
+        "fuse_variance",
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
         "fuse_rope",
@@ -136,12 +143,15 @@ FUSE = Phase(
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
+        "fuse_pad",
         *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",
         "fuse_mul_to_conv_weights",
         "fuse_preactivation_batchnorm",
         "fuse_add_to_fullyconnected_bias",
         "fuse_mul_to_fullyconnected_weights",
+        "fuse_add_with_add",
+        "fuse_mul_with_add",
         "fuse_horizontal_fc_layers",
         "transform_sqrt_div_to_rsqrt_mul",
         "fuse_mean_subtraction",

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposes and Reshapes around BATCH_MATMUL."""
+"""Transposes and Reshapes around BATCH_MATMUL, and constant matrices."""
 
 from __future__ import annotations
 
 import pytest
 
+from circlekit.equivalence.litert import run_model
+from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import BatchMatMul
-from tests.passes.kit import check_pass
+from circlekit.passes.pipelines import pipeline_passes
+from tests.passes.kit import assert_close, check_pass, make_input
 
 FLIP, BATCH = "fuse_transpose_with_batch_matmul", "remove_reshape_around_batch_matmul"
 
@@ -179,3 +182,46 @@ def test_constant_of_other_batches_stays() -> None:
     ]
     text = product("[2,4,3,5]", "[1]", *lines, outputs="%z, %n")
     check_pass(text, BATCH, refused="%w: expected the batch dimensions of %u, [8], got [2,1]")
+
+
+# -- constant matrices -------------------------------------------------------------------------
+
+
+MATRICES = (("[4,5]", "false"), ("[5,4]", "true"), ("[1,4,5]", "false"), ("[1,1,5,4]", "true"))
+"""Constant matrices and their adj_y."""
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "flag"),
+    [
+        (x, w, flag)
+        for x in ("[3,4]", "[2,3,4]", "[2,1,3,4]", "[?,?,4]")
+        for w, flag in MATRICES
+        if w.count(",") <= x.count(",")  # with more, the product has a higher rank than the result of a layer
+    ],
+)
+def test_constant_matrix_becomes_a_layer(x: str, w: str, flag: str) -> None:
+    """LiteRT has the same results; bias and activation join the layer."""
+    text = f"""graph main(%x: f32{x}) -> %z {{
+      %w = const f32{w} gaussian(0, 1)
+      %b = const f32[5] gaussian(0, 1)
+      %p = BatchMatMul(%x, %w) {{adj_y: {flag}}}
+      %s = Add(%p, %b)
+      %z = Relu(%s)
+    }}"""
+    after = check_pass(text, pipeline_passes("O1"), ["FullyConnected"])
+    before = parse_model(text)
+    if before.main.inputs[0].is_static:
+        inputs = [make_input(before.main.inputs[0], "normal")]
+        assert_close(run_model(after, inputs), run_model(before, inputs))
+
+
+def test_weights_of_an_embedding_stay_single() -> None:
+    """The last layer of a language model reads the rows of the embedding; it needs no second copy."""
+    text = """graph main(%x: f32[2,3,4]) -> %z, %e {
+      %w = const f32[7,4] gaussian(0, 1)
+      %e = Gather(%w, [1, 6, 0])
+      %z = BatchMatMul(%x, %w) {adj_y: true}
+    }"""
+    gather, layer = check_pass(text, "replace_const_batch_matmul_with_fc", ["Gather", "FullyConnected"]).main
+    assert gather.inputs[0] is layer.inputs[1]

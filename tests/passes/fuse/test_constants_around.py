@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused constants: before a division, in a PRELU, before layers; the sum of two fully connected layers."""
+"""Fused constants: in chains of sums and products, in a PRELU, before layers; sums of two layers."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from tests.passes.kit import check_pass
+from circlekit.equivalence.litert import run_model
+from circlekit.ir.text import parse_model
+from circlekit.rewrite.base import Context
+from tests.passes.kit import apply, assert_close, check_pass, make_input
 
 
 def graph(body: str, result: str = "%z") -> str:
@@ -26,6 +31,7 @@ def graph(body: str, result: str = "%z") -> str:
         ),
         ("%m = Mul(%x, 2.0)\n%z = Div(%m, 4.0) {act: RELU}", ["Mul"]),
         ("%m = Mul([2.0], %x)\n%z = Div(%m, 4.0)", ["Mul"]),
+        ("%m = Mul(%x, [1.0, 2.0, 3.0, 4.0])\n%z = Div(%m, 4.0)", ["Mul"]),
     ],
 )
 def test_mul_with_div(body: str, left: list[str]) -> None:
@@ -37,12 +43,53 @@ def test_mul_with_div(body: str, left: list[str]) -> None:
     [
         ("%m = Mul(%x, %dyn)\n%z = Div(%m, 4.0)", "%dyn: is not constant"),
         ("%m = Mul(%x, 2.0) {act: RELU}\n%z = Div(%m, 4.0)", "%m: act is RELU"),
-        ("%m = Mul(%x, [1.0, 2.0, 3.0, 4.0])\n%z = Div(%m, 4.0)", "shape is [4]"),
         ("%m = Mul(%x, 2.0)\n%z = Div(%m, 0.0)", "would not be finite"),
     ],
 )
 def test_mul_with_div_near_misses(body: str, sentence: str) -> None:
     check_pass(graph(body), "fuse_mul_with_div", refused=sentence)
+
+
+SIDES = ("%x, {}", "{}, %x")
+"""The operands of an operator with one constant."""
+
+
+@pytest.mark.parametrize(
+    ("passes", "operators", "count"),
+    [("fuse_add_with_add", "Add Sub", 16), ("fuse_mul_with_div", "Mul Div", 12)],
+)
+def test_chains_of_two_constants(passes: str, operators: str, count: int) -> None:
+    """LiteRT has the same results for each pair of operators with the constants at either side.
+
+    Only chains that begin with a quotient 2 / x stay.
+    """
+    calls = [f"{operator}({side})" for operator in operators.split() for side in SIDES]
+    merged = 0
+    for first, second in product(calls, calls):
+        text = graph(f"""%m = {first.format("[2.0, 3.0, 4.0, 5.0]")}
+          %z = {second.format("0.3").replace("%x", "%m")} {{act: RELU6}}""")
+        before, after = parse_model(text), parse_model(text)
+        merged += apply(after, passes, Context())
+        inputs = [make_input(value, "normal") for value in before.main.inputs]
+        assert_close(run_model(after, inputs), run_model(before, inputs), text)
+    assert merged == count
+
+
+@pytest.mark.parametrize(
+    ("first", "middle", "last"), [*product(("Mul", "Div"), ("Add", "Sub"), ("Mul", "Div"))]
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_sum_between_products_and_product_between_sums(
+    first: str, middle: str, last: str, swapped: bool
+) -> None:
+    if swapped:
+        first, middle, last = middle, first, middle
+    text = graph(f"""%m = {first}(%x, [2.0, 3.0, 4.0, 5.0])
+      %s = {middle}(%m, 0.5)
+      %z = {last}(%s, 0.3)""")
+    after = check_pass(text, "fuse_mul_with_add", ["Mul", "Add"])
+    inputs = [make_input(value, "normal") for value in after.main.inputs]
+    assert_close(run_model(after, inputs), run_model(parse_model(text), inputs))
 
 
 def test_prelu() -> None:

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom operators of TensorFlow become builtin operators; near misses stay custom."""
+"""Custom operators of TensorFlow and MediaPipe become builtin operators; near misses stay custom."""
 
 from __future__ import annotations
 
 import itertools
+import struct
 from collections import Counter
 from typing import Any
 
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 
+from circlekit.equivalence.litert import run_interpreter, run_model
+from circlekit.interp.interpreter import run
 from circlekit.io.operator_fields import flexbuffer_map
-from tests.passes.kit import check_pass, check_refusal
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.text import parse_model
+from tests.passes.kit import assert_close, check_pass, check_refusal, make_input
 
 
 def custom(code: str, operands: str, **options: Any) -> str:
@@ -313,3 +319,45 @@ def test_max_pool_with_unused_positions() -> None:
 )
 def test_max_pool_with_argmax_near_misses(text: str, sentence: str) -> None:
     check_refusal(text, PASS, sentence)
+
+
+def transpose_conv(size: int, taps: int, stride: int, padding: int) -> str:
+    """Return MediaPipe's transposed convolution of ``size`` rows; ``padding``: 1 for SAME, 2 for VALID."""
+    options = list(struct.pack("<3i", padding, 1, stride))
+    omitted = max(0, taps - (size - 1) % stride - 1) if padding == 1 else 0
+    return f"""graph main(%x: f32[1,{size},3,2]) -> %z {{
+      %w = const f32[4,{taps},1,2] gaussian(0, 1)
+      %b = const f32[4] [0.5, -1.0, 2.0, 4.0]
+      %z = Opaque(%x, %w, %b) {{
+        code: "CUSTOM", custom_code: "Convolution2DTransposeBias",
+        extra: {{custom_options: array(u8, {options})}}
+      }} : f32[1,{stride * (size - 1) + taps - omitted},3,4]
+    }}"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (2, 2), (3, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize("padding", [1, 2])
+def test_transpose_conv_of_mediapipe(size: int, taps: int, stride: int, padding: int) -> None:
+    """The kernel and the TRANSPOSE_CONV have the results of LiteRT's delegate, which alone has a kernel."""
+    text = transpose_conv(size, taps, stride, padding)
+    before, after = parse_model(text), check_pass(text, "resolve_customop_transpose_conv", ["TransposeConv"])
+    inputs = [make_input(before.main.inputs[0], "normal")]
+    wanted = run_interpreter(Interpreter(model_content=to_bytes(before, "tflite")), [inputs])[0]
+    assert_close(run(before, inputs), wanted)
+    assert_close(run_model(after, inputs), wanted)
+
+
+@pytest.mark.parametrize(
+    ("padding", "stride", "cut", "sentence"),
+    [
+        (1, 2, 4, "%z: CUSTOM: expected at least 12 bytes of custom options, got 4"),
+        (0, 2, 12, "%z: CUSTOM: expected padding 1 or 2 and strides of at least 1, got padding 0"),
+        (1, 0, 12, "got padding 1 and strides 0 and 1"),
+    ],
+)
+def test_transpose_conv_near_misses(padding: int, stride: int, cut: int, sentence: str) -> None:
+    old = list(struct.pack("<3i", 1, 1, 2))
+    new = list(struct.pack("<3i", padding, 1, stride)[:cut])
+    text = transpose_conv(4, 3, 2, 1).replace(str(old), str(new))
+    check_refusal(text, "resolve_customop_transpose_conv", sentence)

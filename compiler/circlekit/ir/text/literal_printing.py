@@ -146,10 +146,14 @@ def _format_array(array: Array) -> str:
 # the types of single items in plain data
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""The keys of ``extra`` that only say how a file stored the model; keys that begin with ``stored_`` do, too.
 
-``extra`` is a dict of a model, graph, operator or value, for what the IR does not represent.
-"""
+
+def is_storage_key(key: str) -> bool:
+    """Return whether an entry of ``extra`` with this key only says how a file stored the model.
+
+    ``extra`` is a dict of a model, graph, operator or value, for what the IR does not represent.
+    """
+    return key in _STORAGE_KEYS or key.startswith("stored_")
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,11 +161,7 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
     The other entries record how the file stored the model, or are Python objects of the reader.
     """
-    return {
-        key: value
-        for key, value in extra.items()
-        if key not in _STORAGE_KEYS and not key.startswith("stored_") and _is_plain(value)
-    }
+    return {key: value for key, value in extra.items() if not is_storage_key(key) and _is_plain(value)}
 
 
 def _is_plain(data: Any) -> bool:

@@ -24,6 +24,7 @@ from circlekit.ops.movement.join import split_by_sizes
 from circlekit.ops.numerics.float_functions import erfc
 from circlekit.ops.program.detection import detection_postprocess
 from circlekit.ops.program.flexbuffer import options_of
+from circlekit.ops.program.mediapipe import convolution_2d_transpose_bias
 
 UNSUPPORTED = {
     "CONCAT_EMBEDDINGS": "no runtime implements it",
@@ -143,6 +144,7 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     "AddV2": lambda op, x, y: np.asarray(x + y),
     "All": reduce_all,
     "BatchMatMulV2": matrix_product,
+    "Convolution2DTransposeBias": convolution_2d_transpose_bias,
     "BroadcastTo": lambda op, x, shape: np.array(np.broadcast_to(x, int_list(shape))),
     **dict.fromkeys(("Erf", "FlexErf"), lambda op, x: np.asarray(1 - erfc(x), x.dtype)),
     **dict.fromkeys(("Erfc", "FlexErfc"), lambda op, x: np.asarray(erfc(x), x.dtype)),

@@ -9,6 +9,7 @@ from itertools import count
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.ir.text.literal_printing import is_storage_key
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.equality import (
@@ -105,8 +106,7 @@ class ValueNumbers:
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None
         types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
-        # keys that begin with ``stored_`` say how the file stores the operator, not what it computes
-        extra = frozen({key: item for key, item in op.extra.items() if not key.startswith("stored_")})
+        extra = frozen({key: item for key, item in op.extra.items() if not is_storage_key(key)})
         movement = movement_of(op)  # ``maps``: for each result its index map into ``sources``, or None
         if movement is not None and None not in movement.maps:
             return "moved", tuple(map(self.of, movement.sources)), movement.maps, types, extra

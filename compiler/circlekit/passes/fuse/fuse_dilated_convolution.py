@@ -36,20 +36,11 @@ class _Blocks(Rewrite):
 
     In the pictures, x is the data, s the data in blocks, y the convolution of s, z the result, w the filter.
     ``explicit``: whether ``$pad`` is a Pad that does all padding, and ``$padded`` its result; else the new
-    convolution pads, with SAME or VALID.  ``static``: the values that must have static shapes; each letter is
-    a name.  ``block_dims``: the number of dimensions of the block.
+    convolution pads, with SAME or VALID.  ``block_dims``: the number of dimensions of the block.
     """
 
-    static: ClassVar[str] = "w"
     block_dims: ClassVar[int] = 2
     explicit: ClassVar[bool] = False
-
-    @condition
-    def static_shapes(self, match: Match) -> str | None:
-        for value in map(match.value, self.static):
-            if not value.is_static:
-                return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"
-        return None
 
     @condition
     def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
@@ -122,7 +113,6 @@ class _Dilated1D(_Blocks):
     $drop removes the height again.
     """
 
-    static = "xseyqzw"
     block_dims = 1
 
     before = """

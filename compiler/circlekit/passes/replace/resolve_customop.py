@@ -15,6 +15,7 @@ from circlekit.ir.value import Value, format_shape
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.join import SplitV
 from circlekit.ops.program.flexbuffer import options_of
+from circlekit.ops.program.mediapipe import transposed_windows
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import Match
@@ -110,6 +111,23 @@ class ResolveCustomMatMul(Rules):
         _MatMul.member(transposed=(True, True), transposes=TRANSPOSE_X, operands="t, y"),
         _MatMul.member(transposed=(True, False), transposes=f"{TRANSPOSE_X}\n{TRANSPOSE_Y}", operands="t, w"),
     )
+
+
+class ResolveCustomTransposeConv(Rewrite):
+    """Replace MediaPipe's Convolution2DTransposeBias by TRANSPOSE_CONV, whose version 3 has a bias."""
+
+    name = "resolve_customop_transpose_conv"
+
+    before = """
+        z = Custom("Convolution2DTransposeBias", x: f32[_, _, _, I], w: f32[O, _, _, I], b: f32[O])
+    """
+    after = "z = TransposeConv(shape, w, x, b)  {padding: padding, stride_h: stride_h, stride_w: stride_w}"
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        windows = transposed_windows(match.ops["z"])
+        stride_h, stride_w = windows.strides
+        shape = np.array(windows.result_shape(*(match.value(name).static_shape for name in "xw")), np.int32)
+        return {"shape": shape, "padding": windows.padding, "stride_h": stride_h, "stride_w": stride_w}
 
 
 class ResolveCustomBatchMatMul(Rewrite):

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.enums import Activation, Padding
+from circlekit.ir.enums import Padding
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
 from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
-from circlekit.ops.arithmetic.unary import Abs, Exp, Square
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.movement.join import Split, SplitV
-from circlekit.ops.movement.shape import Transpose, checked_perm
+from circlekit.ops.movement.shape import checked_perm
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.passes.support.axes import constant_perm
-from circlekit.passes.support.conditions import determined_shape, same_quantization
+from circlekit.passes.support.conditions import determined_shape, is_never_negative, same_quantization
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import Match
@@ -106,10 +104,6 @@ class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)",
         return None
 
 
-NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
-"""Operators whose results are 0 or more."""
-
-
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
@@ -126,24 +120,13 @@ class SubstitutePadV2ToPad(Rewrite):
     def nothing_is_negative(self, match: Match, x: Value, c: Array) -> str | None:
         if not c.max() <= 0:  # true for NaN, too
             return f"%{match.value('c').name}: expected 0 or less, got {c.max():g}"
-        if _is_never_negative(x):
+        if is_never_negative(x):
             return None
         return f"%{x.name}: may be negative, so a padding of 0 may exceed it"
 
     @condition
     def windows_reach_x(self, y: Value, paddings: Array) -> str | None:
         return _reader_obstacle(y, [tuple(pair) for pair in paddings.tolist()])
-
-
-def _is_never_negative(value: Value) -> bool:
-    """Return whether ``value`` is the result, perhaps transposed, of an operator that returns 0 or more."""
-    op = value.producer
-    while isinstance(op, Transpose):
-        op = op.inputs[0].producer if op.inputs[0] is not None else None
-    limited = (Activation.RELU, Activation.RELU6)
-    return isinstance(op, NEVER_NEGATIVE) or (
-        op is not None and op.fuses_activation and op.attribute_items()["act"] in limited
-    )
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:

@@ -12,9 +12,10 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.reduction.reduce import reduced_axes
 
 Perm = tuple[int, ...]
 """A permutation of axes, none negative: axis ``i`` of the result is axis ``perm[i]`` of the operand."""
@@ -142,3 +143,11 @@ def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
         several = {name: a[order] for name, a in arrays.items() if a is not None and a.size > 1}
         quantization = dataclasses.replace(quantization, **several)
     return Value.constant(graph.unique_name(value.name), data, quantization)
+
+
+def last_axis_refusal(x: Value, result: Value, axes: Array) -> str | None:
+    """Refuse unless ``axes``, over which ``result`` is reduced, is the last axis of ``x`` alone."""
+    found = sorted(reduced_axes(int_list(axes), x.known_rank))
+    if found == [x.known_rank - 1]:
+        return None
+    return f"%{result.name}: expected the last axis of %{x.name} alone, got axes {found}"

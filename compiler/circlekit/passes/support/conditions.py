@@ -6,8 +6,15 @@ A function that returns ``str | None`` returns None if the condition holds, else
 
 from __future__ import annotations
 
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
+from circlekit.ops.arithmetic.unary import Abs, Exp, Square
+from circlekit.ops.movement.shape import Transpose
+
+NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
+"""Operators whose results are 0 or more."""
 
 
 def is_determined(shape: Shape | None) -> bool:
@@ -79,6 +86,17 @@ def broadcast_refusal(x: Value, constant: Value) -> str | None:
             return None
     changed = f"may change the shape {format_shape(shape)} of %{x.name}"
     return f"%{constant.name}: broadcasting with its shape {format_shape(other)} {changed}"
+
+
+def is_never_negative(value: Value) -> bool:
+    """Return whether ``value`` is the result, perhaps transposed, of an operator that returns 0 or more."""
+    op = value.producer
+    while isinstance(op, Transpose):
+        op = op.inputs[0].producer if op.inputs[0] is not None else None
+    limited = (Activation.RELU, Activation.RELU6)
+    return isinstance(op, NEVER_NEGATIVE) or (
+        op is not None and op.fuses_activation and op.attribute_items()["act"] in limited
+    )
 
 
 def remove_unused(graph: Graph, *values: Value) -> None:

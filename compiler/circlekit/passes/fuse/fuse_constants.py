@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merge sums with constants that follow each other, products with constants, and both in turn."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, format_shape
+from circlekit.ops.arithmetic.binary import Add, Mul, Sub
+from circlekit.ops.arithmetic.division import Div
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+FUNCTIONS: dict[type[Op], np.ufunc] = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Div: np.divide}
+
+LARGEST_ADDEND = 256.0
+"""The largest magnitude of an addend of which a rewrite may change the order of additions.
+
+The sum with a larger addend may cancel most of the data, as in x - mean, or round it on purpose, as in
+(x + 2**23) - 2**23.
+"""
+
+
+class _Constants(Rewrite):
+    """Base class of the rewrites of operators with one constant each."""
+
+    @condition
+    def stays_small(self, match: Match) -> str | None:
+        """The new constants have no more elements than the largest of the old ones."""
+        arrays = [match.value(name).array() for name in self.definition().constant_names]
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        if np.prod(shape) <= max(array.size for array in arrays):
+            return None
+        return f"%{match.value('z').name}: the new constant would have the shape {format_shape(shape)}"
+
+    def chain(self, match: Match, data: float | Array, *names: str) -> Array:
+        """Return what the operators of the picture that read the constants ``names`` make of ``data``."""
+        for node in self.old.nodes:
+            left, right = node.operands
+            function = FUNCTIONS[type(match.ops[node.results[0]])]
+            if left.name in names:
+                data = function(match.value(left.name).array(), data, dtype=np.float64)
+            elif right.name in names:
+                data = function(data, match.value(right.name).array(), dtype=np.float64)
+        return np.asarray(data, np.float32)
+
+
+class _Chain(_Constants):
+    """$first, $second  ==  $merged.
+
+    ``neutral``: 0 for sums, 1 for products; what the chain makes of this number is the new constant.
+    """
+
+    neutral: ClassVar[float] = 1.0
+
+    before = """
+        m = $first
+        z = $second                 {act: any = act}
+    """
+    after = "z = $merged            {act: act}"
+
+    def constants(self, match: Match) -> dict[str, Array]:
+        return {"c": self.chain(match, self.neutral, "a", "b")}
+
+
+class _Sums(_Chain):
+    neutral = 0.0
+
+    @condition
+    def keeps_the_precision(self, match: Match, a: Array, b: Array) -> str | None:
+        return precision_refusal(match, a, b)
+
+
+class _Products(_Chain):
+    shared = ("m",)  # as in ONE, where another user keeps the first product
+
+
+def precision_refusal(match: Match, *addends: Array) -> str | None:
+    """Refuse unless all ``addends`` are at most LARGEST_ADDEND in magnitude."""
+    largest = max(np.abs(c).max(initial=0) for c in addends)
+    if largest <= LARGEST_ADDEND:
+        return None
+    return f"%{match.value('z').name}: expected addends up to {LARGEST_ADDEND:g}, got {largest:g}"
+
+
+class FuseAddWithAdd(Rules):
+    """(x + a) + b  ==  x + (a + b) for constants a and b, and the same for differences, also a - x."""
+
+    name = "fuse_add_with_add"
+    rules = (
+        _Sums.member(first="Add|Sub(x, a: const f32)", second="Add|Sub(m, b: const f32)", merged="Add(x, c)"),
+        _Sums.member(first="Add|Sub(x, a: const f32)", second="Sub(b: const f32, m)", merged="Sub(c, x)"),
+        _Sums.member(first="Sub(a: const f32, x)", second="Add|Sub(m, b: const f32)", merged="Sub(c, x)"),
+        _Sums.member(first="Sub(a: const f32, x)", second="Sub(b: const f32, m)", merged="Add(x, c)"),
+    )
+
+
+class FuseMulWithDiv(Rules):
+    """(x * a) / b  ==  x * (a / b) for constants a and b, and the same for other products and quotients.
+
+    A chain that begins with a / x stays: at x = 0, LiteRT goes on with the largest number, not with infinity.
+    """
+
+    name = "fuse_mul_with_div"
+    rules = (
+        _Products.member(
+            first="Mul|Div(x, a: const f32)", second="Mul|Div(m, b: const f32)", merged="Mul(x, c)"
+        ),
+        _Products.member(first="Mul|Div(x, a: const f32)", second="Div(b: const f32, m)", merged="Div(c, x)"),
+    )
+
+
+class _ProductLast(_Constants):
+    """(x * a + b) * c  ==  x * (a * c) + b * c."""
+
+    before = """
+        m = Mul|Div(x, a: const f32)
+        s = Add|Sub(m, b: const f32)
+        z = Mul|Div(s, c: const f32)    {act: any = act}
+    """
+    after = """
+        p = Mul(x, d)
+        z = Add(p, e)                   {act: act}
+    """
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        return {"d": self.chain(match, 1.0, "a", "c"), "e": self.chain(match, 0.0, "b", "c")}
+
+
+class _SumLast(_Constants):
+    """(x + a) * b + c  ==  x * b + (a * b + c)."""
+
+    before = """
+        s = Add|Sub(x, a: const f32)
+        m = Mul|Div(s, b: const f32)
+        z = Add|Sub(m, c: const f32)    {act: any = act}
+    """
+    after = """
+        p = Mul(x, d)
+        z = Add(p, e)                   {act: act}
+    """
+
+    @condition
+    def keeps_the_precision(self, match: Match, a: Array) -> str | None:
+        return precision_refusal(match, a)
+
+    def constants(self, match: Match) -> dict[str, Any]:
+        return {"d": self.chain(match, 1.0, "b"), "e": self.chain(match, 0.0, "a", "b", "c")}
+
+
+class FuseMulWithAdd(Rules):
+    """(x * a + b) * c and (x + a) * b + c become one product and one sum, as do quotients and differences.
+
+    Such chains come from the scaling and the normalization of images.
+    """
+
+    name = "fuse_mul_with_add"
+    rules = (_ProductLast, _SumLast)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognize SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION that exporters write as several operators."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Maximum
+from circlekit.ops.dimensions import broadcast_shapes
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.reduction.reduce import ReduceMax
+from circlekit.passes.support.axes import last_axis_refusal
+from circlekit.rewrite.match import Match, origin
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+LOWEST = np.finfo(np.float32).min
+
+
+class _Shifted(Rewrite):
+    """$softmax(x - m)  ==  $softmax(x), if m is one number for each row."""
+
+    before = """
+        d = Sub(x: f32, m)
+        z = $softmax(d)             $attributes
+    """
+    after = "z = $softmax(x)        {like z}"
+
+    @condition
+    def is_constant_in_rows(self, x: Value, m: Value) -> str | None:
+        """The last dimension of ``m`` is 1, and ``m`` does not broadcast ``x``."""
+        if m.known_shape[-1:] in ((), (1,)) and broadcast_shapes(x.static_shape, m.static_shape) == x.shape:
+            return None
+        return f"%{m.name}: expected one number for each row of %{x.name}, {x.type}, got {m.type}"
+
+
+class _Softmax(_Shifted):
+    """exp(d) / sum(exp(d))  ==  softmax(x), and d - log(sum(exp(d)))  ==  log_softmax(x), for d = x - max(x).
+
+    Without the subtraction, exp(x) may be infinite, and the present operators give NaN.
+    """
+
+    before = """
+        d = Sub(x: f32, m)
+        e = Exp(d)
+        s = Sum(e, axes: const)     {keep_dims: true}
+        $quotient
+    """
+    after = "z = $softmax"
+
+    @condition
+    def sums_the_last_axis(self, x: Value, s: Value, axes: Array) -> str | None:
+        return last_axis_refusal(x, s, axes)
+
+    @condition
+    def subtracts_the_maximum(self, x: Value, m: Value) -> str | None:
+        """``m`` is the maximum of each row; it may be reshaped, or limited to the lowest number and more."""
+        op = m.producer
+        while isinstance(op, Reshape) or (isinstance(op, Maximum) and _is_lowest(op.rhs)):
+            op = op.input.producer if isinstance(op, Reshape) else op.lhs.producer
+        if isinstance(op, ReduceMax) and op.input is x and op.axis.is_const:
+            return last_axis_refusal(x, op.output, op.axis.array())
+        return f"%{m.name}: comes from {origin(m)}, expected the maximum of each row of %{x.name}"
+
+
+def _is_lowest(value: Value) -> bool:
+    """Return whether ``value`` is a constant that no finite number is below."""
+    return value.is_const and bool((value.array() <= LOWEST).all())
+
+
+class FuseSoftmax(Rules):
+    """Recognize SOFTMAX and LOG_SOFTMAX, and omit the subtraction of a number of each row before them.
+
+    Both subtract the maximum of each row themselves.
+    """
+
+    name = "fuse_softmax"
+    undoes = frozenset({"decompose_softmax"})
+    rules = (
+        _Shifted.member(softmax="Softmax", attributes="{beta: 1.0}"),
+        _Shifted.member(softmax="LogSoftmax", attributes=""),
+        _Softmax.member(quotient="z = Div(e, s)", softmax="Softmax(x)  {beta: 1.0}"),
+        _Softmax.member(quotient="l = Log(s)  z = Sub(d, l)", softmax="LogSoftmax(x)"),
+    )
+
+
+LEAST_NORM = 1e-6
+"""L2_NORMALIZATION divides by no smaller number."""
+
+
+class _L2Norm(Rewrite):
+    """x / max(sqrt(sum(x * x)), epsilon)  ==  l2_normalization(x), if epsilon is at most LEAST_NORM.
+
+    Rows whose norm is less than LEAST_NORM, other than zeros, become shorter than 1.  ``epsilon_power``: 2
+    if epsilon limits the square of the norm.
+    """
+
+    epsilon_power: ClassVar[int]
+
+    before = """
+        q = $square
+        s = Sum(q, axes: const)     {keep_dims: true}
+        $quotient
+    """
+    after = "z = L2Normalization(x)"
+
+    @condition
+    def sums_the_last_axis(self, x: Value, s: Value, axes: Array) -> str | None:
+        return last_axis_refusal(x, s, axes)
+
+    @condition
+    def epsilon_is_small(self, match: Match, eps: Array) -> str | None:
+        most = LEAST_NORM**self.epsilon_power
+        if 0 < eps.item() <= np.nextafter(np.float32(most), np.float32(1)):
+            return None
+        return f"%{match.value('eps').name}: expected an epsilon from 0 to {most:g}, got {eps.item():g}"
+
+
+QUOTIENTS = (
+    (1, "r = Sqrt(s)  a = Maximum(r, eps: const f32[*, 1])  z = Div(x, a)"),
+    (1, "r = Pow(s, 0.5)  a = Maximum(r, eps: const f32[*, 1])  z = Div(x, a)"),
+    (2, "a = Maximum|Add(s, eps: const f32[*, 1])  r = Rsqrt(a)  z = Mul(x, r)"),
+    (2, "a = Maximum|Add(s, eps: const f32[*, 1])  r = Sqrt(a)  z = Div(x, r)"),
+)
+"""``epsilon_power``, and x divided by its norm, which epsilon keeps from 0."""
+
+
+class FuseL2Norm(Rules):
+    """Recognize L2_NORMALIZATION: x divided by the square root of the sum of its squares."""
+
+    name = "fuse_l2norm"
+    rules = tuple(
+        _L2Norm.member(square=square, quotient=quotient, epsilon_power=power)
+        for square, (power, quotient) in product(
+            ("Square(x: f32)", "Mul(x: f32, x)", "Pow(x: f32, 2.0)"), QUOTIENTS
+        )
+    )
