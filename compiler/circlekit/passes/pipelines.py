@@ -72,7 +72,6 @@ CANONICALIZE = Phase(
         "remove_redundant_reshape",
         "remove_redundant_transpose",
         "remove_broadcast",
-        "remove_softmax",
         "transform_min_max_to_relu6",
         "transform_min_relu_to_relu6",
         "transform_max_to_relu",
@@ -246,7 +245,7 @@ ON_REQUEST = (
         (
             "freeze_batchnorm", "fuse_bcq", "make_batchnorm_gamma_positive", "remove_dropout",
             "remove_fakequant", "remove_gather_guard", "remove_nodes_of", "remove_qdq_for_mpo",
-            "remove_quantdequant",
+            "remove_quantdequant", "remove_softmax",
         ),
     ),
     Phase(

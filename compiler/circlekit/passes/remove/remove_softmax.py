@@ -27,11 +27,12 @@ class _Position(Rewrite):
 class RemoveSoftmax(Rules):
     """arg_max(softmax(x))  ==  arg_max(x) along the last axis, and the same for LOG_SOFTMAX.
 
-    Segmentation and classification models end so.  If rounding makes two results of the SOFTMAX equal, the
-    position is now that of the larger operand.
+    Segmentation and classification models end so.  Positions may change: if rounding makes two results of the
+    SOFTMAX equal, its first one is the maximum, which need not be the larger operand.
     """
 
     name = "remove_softmax"
+    changes_values = True
     rules = (
         _Position.member(softmax="Softmax", attributes="{beta: 1.0}"),
         _Position.member(softmax="LogSoftmax", attributes=""),
