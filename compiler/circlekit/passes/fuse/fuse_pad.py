@@ -95,7 +95,7 @@ CONVOLUTION = {"layer": "Conv2D|DepthwiseConv2D|Conv3D", "operands": ", w, b?", 
 class FusePad(Rules):
     """Fuse padding with the convolution or max pool that reads it, if SAME padding gives the same windows.
 
-    Keras and PyTorch export a separate PAD, which copies the whole image.
+    Exporters from PyTorch write a separate PAD, which copies the whole image.
     """
 
     name = "fuse_pad"
