@@ -30,6 +30,52 @@ def infer_shapes(model: Model) -> int:
     return refined
 
 
+TRIAL_SIZES = (5040, 10080)
+"""What stands for unknown dimensions in ``release_dims``; RESHAPE can divide them by many numbers."""
+
+
+def release_dims(model: Model) -> list[Value]:
+    """Make dimensions of results unknown if they follow unknown ones of operands; return the changed values.
+
+    Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
+    infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
+    numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand stays.
+    """
+    released = []
+    for op in (op for graph in callees_first(model) for op in graph):
+        operands = {v: v.shape for v in op.inputs if v is not None and v.shape and None in v.shape}
+        if not operands:
+            continue
+        with suppress(CirclekitError):  # no shape rule, or other sizes do not fit
+            first, second = (_types_for(op, operands, size) for size in TRIAL_SIZES)
+            for value, *types in zip(op.results, first, second, strict=True):
+                shape = _released(value.shape, *(t.shape for t in types))
+                if shape != value.shape:
+                    value.shape = shape
+                    released.append(value)
+    return released
+
+
+def _types_for(op: Op, operands: dict[Value, Shape], size: int) -> tuple[TensorType, ...]:
+    """Return the inferred types if the unknown dimensions of ``operands`` are ``size``."""
+    try:
+        for value, shape in operands.items():
+            value.shape = tuple(size if d is None else d for d in shape)
+        return result_types(op)
+    finally:
+        for value, shape in operands.items():
+            value.shape = shape
+
+
+def _released(stated: Shape | None, first: Shape | None, second: Shape | None) -> Shape | None:
+    """Return ``stated`` with unknown dimensions where ``first`` and ``second`` have different numbers."""
+    if stated is None or first is None or second is None or not len(stated) == len(first) == len(second):
+        return stated
+    return tuple(
+        d if None in (a, b) or a == b else None for d, a, b in zip(stated, first, second, strict=True)
+    )
+
+
 def check_shapes(model: Model) -> None:
     """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 
