@@ -52,6 +52,7 @@ CANONICALIZE = Phase(
     "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away.",
     (
         "remove_reshape_around_batch_matmul",
+        "fuse_repeat_with_batch_matmul",
         "fuse_transpose_with_batch_matmul",
         "fuse_reshape_with_mean",
         "fuse_sum_to_mean",
