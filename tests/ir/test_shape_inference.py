@@ -189,6 +189,8 @@ def test_dimensions_that_follow_an_unknown_one_are_released() -> None:
         ("%x: f32[5,4]", "%y = Relu(%x) : f32[5,4]"),
         ("%x: f32[?,4], %s: i32[2]", "%y = Reshape(%x, %s) : f32[2,10]"),  # depends on the elements of %s
         ("%x: f32[?,4]", "%y = Add(%x, [[1.0], [2.0], [3.0]]) : f32[3,4]"),  # does not depend on the size
+        ("%x: f32[5,4]", "%1 = Relu(%x) : f32[?,4]\n%y = Relu(%1) : f32[5,4]"),  # no input is unknown
+        ("%x: f32[?,4]", "%1 = Relu(%x) : f32[?,?]\n%y = Relu(%1) : f32[?,4]"),  # ... in this dimension
     ],
 )
 def test_dimensions_that_may_be_right_stay(inputs: str, statement: str) -> None:

@@ -35,45 +35,59 @@ TRIAL_SIZES = (5040, 10080)
 
 
 def release_dims(model: Model) -> list[Value]:
-    """Make dimensions of results unknown if they follow unknown ones of operands; return the changed values.
+    """Make dimensions of results unknown if they follow unknown ones of inputs; return the changed values.
 
     Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
     infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
     numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand stays.
     """
     released = []
-    for op in (op for graph in callees_first(model) for op in graph):
-        operands = {v: v.shape for v in op.inputs if v is not None and v.shape and None in v.shape}
-        if not operands:
-            continue
-        with suppress(CirclekitError):  # no shape rule, or other sizes do not fit
-            first, second = (_types_for(op, operands, size) for size in TRIAL_SIZES)
-            for value, *types in zip(op.results, first, second, strict=True):
-                shape = _released(value.shape, *(t.shape for t in types))
-                if shape != value.shape:
-                    value.shape = shape
-                    released.append(value)
+    for graph in {model.main: None, **dict.fromkeys(s.graph for s in model.signatures)}:
+        # for each value, the axes with a size that follows an unknown one of an input
+        variable = {v: axes for v in graph.inputs if (axes := _unknown_axes(v.shape))}
+        for op in graph if variable else ():
+            operands = {v: variable[v] for v in op.inputs if v is not None and v in variable}
+            if not operands:
+                continue
+            with suppress(CirclekitError):  # no shape rule, or other sizes do not fit
+                trials = [_types_for(op, operands, size) for size in TRIAL_SIZES]
+                for value, *types in zip(op.results, *trials, strict=True):
+                    axes = _different_axes(*(t.shape for t in types))
+                    if not axes or value.shape is None or len(value.shape) <= max(axes):
+                        continue
+                    variable[value] = axes
+                    if any(value.shape[axis] is not None for axis in axes):
+                        value.shape = _with_sizes(value.shape, axes, None)
+                        released.append(value)
     return released
 
 
-def _types_for(op: Op, operands: dict[Value, Shape], size: int) -> tuple[TensorType, ...]:
-    """Return the inferred types if the unknown dimensions of ``operands`` are ``size``."""
+def _types_for(op: Op, operands: dict[Value, list[int]], size: int) -> tuple[TensorType, ...]:
+    """Return the inferred types if the given axes of ``operands`` have ``size``."""
+    before = {value: value.shape for value in operands}
     try:
-        for value, shape in operands.items():
-            value.shape = tuple(size if d is None else d for d in shape)
+        for value, axes in operands.items():
+            value.shape = _with_sizes(value.shape or (), axes, size)
         return result_types(op)
     finally:
-        for value, shape in operands.items():
+        for value, shape in before.items():
             value.shape = shape
 
 
-def _released(stated: Shape | None, first: Shape | None, second: Shape | None) -> Shape | None:
-    """Return ``stated`` with unknown dimensions where ``first`` and ``second`` have different numbers."""
-    if stated is None or first is None or second is None or not len(stated) == len(first) == len(second):
-        return stated
-    return tuple(
-        d if None in (a, b) or a == b else None for d, a, b in zip(stated, first, second, strict=True)
-    )
+def _unknown_axes(shape: Shape | None) -> list[int]:
+    """Return the axes of unknown size."""
+    return [axis for axis, dim in enumerate(shape or ()) if dim is None]
+
+
+def _different_axes(first: Shape | None, second: Shape | None) -> list[int]:
+    """Return the axes with different numbers in the shapes."""
+    pairs = enumerate(zip(first or (), second or (), strict=False))
+    return [axis for axis, (a, b) in pairs if a != b and None not in (a, b)]
+
+
+def _with_sizes(shape: Shape, axes: list[int], size: int | None) -> Shape:
+    """Return ``shape`` with ``size`` on ``axes``."""
+    return tuple(size if axis in axes else dim for axis, dim in enumerate(shape))
 
 
 def check_shapes(model: Model) -> None:
