@@ -7,7 +7,15 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.graph import Model
-from circlekit.ir.shape_inference import callees_first, check_shapes, fits, infer_shapes, misfit, settle_ranks
+from circlekit.ir.shape_inference import (
+    callees_first,
+    check_shapes,
+    fits,
+    infer_shapes,
+    misfit,
+    release_dims,
+    settle_ranks,
+)
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape
 from tests.ir.recipes import graph_text
@@ -159,3 +167,34 @@ def test_an_operator_fits_if_it_breaks_neither_its_shape_rule_nor_its_declaratio
     (op,) = parse_model(graph_text(f"%y = {call}")).main
     assert misfit(op) == sentence
     assert fits(op) == (sentence is None)
+
+
+def test_dimensions_that_follow_an_unknown_one_are_released() -> None:
+    model = parse_model(
+        graph_text(
+            "%1 = Transpose(%x, [1,0]) : f32[4,20]",
+            "%2 = Relu(%1) : f32[4,20]",
+            "%y = Concatenation(%2, %2) {axis: 1} : f32[4,0]",
+            inputs="%x: f32[?,4]",
+        )
+    )
+    assert len(release_dims(model)) == 3
+    assert shapes(model) == [(4, None), (4, None), (4, None)]
+    assert release_dims(model) == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "statement"),
+    [
+        ("%x: f32[5,4]", "%y = Relu(%x) : f32[5,4]"),
+        ("%x: f32[?,4], %s: i32[2]", "%y = Reshape(%x, %s) : f32[2,10]"),  # depends on the elements of %s
+        ("%x: f32[?,4]", "%y = Add(%x, [[1.0], [2.0], [3.0]]) : f32[3,4]"),  # does not depend on the size
+        ("%x: f32[5,4]", "%1 = Relu(%x) : f32[?,4]\n%y = Relu(%1) : f32[5,4]"),  # no input is unknown
+        ("%x: f32[?,4]", "%1 = Relu(%x) : f32[?,?]\n%y = Relu(%1) : f32[?,4]"),  # ... in this dimension
+    ],
+)
+def test_dimensions_that_may_be_right_stay(inputs: str, statement: str) -> None:
+    model = parse_model(graph_text(statement, inputs=inputs))
+    before = shapes(model)
+    assert release_dims(model) == []
+    assert shapes(model) == before

@@ -222,6 +222,8 @@ class _Maker:
             value = self.constant(pattern)
         else:
             shape = self.shape(pattern, self.data_shape)
+            if pattern.dims is None and len(shape) == 4 and not self.random.integers(4):
+                shape = [shape[0], 1, *shape[2:]]  # other data may have more matrices
             value = self.data(pattern.name, pattern.dtype or f32, shape)
         self.values[pattern.name] = value
         return value

@@ -30,6 +30,66 @@ def infer_shapes(model: Model) -> int:
     return refined
 
 
+TRIAL_SIZES = (5040, 10080)
+"""What stands for unknown dimensions in ``release_dims``; RESHAPE can divide them by many numbers."""
+
+
+def release_dims(model: Model) -> list[Value]:
+    """Make dimensions of results unknown if they follow unknown ones of inputs; return the changed values.
+
+    Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
+    infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
+    numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand stays.
+    """
+    released = []
+    for graph in {model.main: None, **dict.fromkeys(s.graph for s in model.signatures)}:
+        # for each value, the axes with a size that follows an unknown one of an input
+        variable = {v: axes for v in graph.inputs if (axes := _unknown_axes(v.shape))}
+        for op in graph if variable else ():
+            operands = {v: variable[v] for v in op.inputs if v is not None and v in variable}
+            if not operands:
+                continue
+            with suppress(CirclekitError):  # no shape rule, or other sizes do not fit
+                trials = [_types_for(op, operands, size) for size in TRIAL_SIZES]
+                for value, *types in zip(op.results, *trials, strict=True):
+                    axes = _different_axes(*(t.shape for t in types))
+                    if not axes or value.shape is None or len(value.shape) <= max(axes):
+                        continue
+                    variable[value] = axes
+                    if any(value.shape[axis] is not None for axis in axes):
+                        value.shape = _with_sizes(value.shape, axes, None)
+                        released.append(value)
+    return released
+
+
+def _types_for(op: Op, operands: dict[Value, list[int]], size: int) -> tuple[TensorType, ...]:
+    """Return the inferred types if the given axes of ``operands`` have ``size``."""
+    before = {value: value.shape for value in operands}
+    try:
+        for value, axes in operands.items():
+            value.shape = _with_sizes(value.shape or (), axes, size)
+        return result_types(op)
+    finally:
+        for value, shape in before.items():
+            value.shape = shape
+
+
+def _unknown_axes(shape: Shape | None) -> list[int]:
+    """Return the axes of unknown size."""
+    return [axis for axis, dim in enumerate(shape or ()) if dim is None]
+
+
+def _different_axes(first: Shape | None, second: Shape | None) -> list[int]:
+    """Return the axes with different numbers in the shapes."""
+    pairs = enumerate(zip(first or (), second or (), strict=False))
+    return [axis for axis, (a, b) in pairs if a != b and None not in (a, b)]
+
+
+def _with_sizes(shape: Shape, axes: list[int], size: int | None) -> Shape:
+    """Return ``shape`` with ``size`` on ``axes``."""
+    return tuple(size if axis in axes else dim for axis, dim in enumerate(shape))
+
+
 def check_shapes(model: Model) -> None:
     """Check each operator by itself; raise the errors of ``infer_shapes``, but do not change the model.
 

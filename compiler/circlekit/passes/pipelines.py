@@ -53,6 +53,7 @@ CANONICALIZE = Phase(
     "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away.",
     (
         "remove_reshape_around_batch_matmul",
+        "fuse_repeat_with_batch_matmul",
         "fuse_transpose_with_batch_matmul",
         "replace_const_batch_matmul_with_fc",
         "fuse_reshape_with_mean",

@@ -8,6 +8,7 @@ import pytest
 from circlekit.equivalence.litert import run_model
 from circlekit.ir.text import parse_model
 from circlekit.ops.matmul.dense import BatchMatMul
+from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.pipelines import pipeline_passes
 from tests.passes.kit import assert_close, check_pass, make_input
 
@@ -225,3 +226,37 @@ def test_weights_of_an_embedding_stay_single() -> None:
     }"""
     gather, layer = check_pass(text, "replace_const_batch_matmul_with_fc", ["Gather", "FullyConnected"]).main
     assert gather.inputs[0] is layer.inputs[1]
+
+
+# -- grouped-query attention -------------------------------------------------------------------
+
+DECODING = """
+    graph main(%x: f32[1,1,16], %keys: f32[1,2,7,4], %values: f32[1,2,7,4]) -> %y {
+      %wq = const f32[16,16] gaussian(0, 0.3)
+      %f = FullyConnected(%x, %wq) {keep_num_dims: true}
+      %q = Reshape(%f, [1, 4, 1, 4])
+      %k1 = Reshape(%keys, [1, 2, 1, 7, 4])
+      %k2 = BroadcastTo(%k1, [1, 2, 2, 7, 4])
+      %k3 = Reshape(%k2, [1, 4, 7, 4])
+      %v1 = Reshape(%values, [1, 2, 1, 7, 4])
+      %v2 = BroadcastTo(%v1, [1, 2, 2, 7, 4])
+      %v3 = Reshape(%v2, [4, 7, 4])
+      %q1 = Mul(%q, 0.7071)
+      %k4 = Mul(%k3, 0.7071)
+      %k5 = Transpose(%k4, [0, 1, 3, 2])
+      %q2 = Reshape(%q1, [4, 1, 4])
+      %k6 = Reshape(%k5, [4, 4, 7])
+      %m = BatchMatMul(%q2, %k6)
+      %s = Softmax(%m) {beta: 1.0}
+      %o = BatchMatMul(%s, %v3)
+      %y = Reshape(%o, [1, 1, 16])
+    }
+"""
+"""One step of decoding, as PyTorch exports it: two heads of keys and values in a cache, four of queries."""
+
+
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_decoding_neither_copies_nor_scales_the_cache(format: str) -> None:
+    model = check_pass(DECODING, pipeline_passes("O1"), format=format)
+    work = [op for op in model.main if not isinstance(op, Reshape)]
+    assert [type(op).__name__ for op in work] == ["FullyConnected", "BatchMatMul", "Softmax", "BatchMatMul"]

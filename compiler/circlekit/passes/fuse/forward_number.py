@@ -3,7 +3,8 @@
 
 An example is the scale of an attention.  A model may multiply by this scale after the matrix product of
 queries and keys, before a mask, or after a rotary embedding.  If one layer computes queries, keys and values,
-the model may multiply only the queries.
+the model may multiply only the queries.  PyTorch multiplies queries and keys by the root of the scale; if the
+keys come from a cache, which no layer computes, their factor goes to the queries.
 """
 
 from __future__ import annotations
@@ -21,10 +22,18 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.dimensions import element_count
 from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.join import Concatenation, Pack
+from circlekit.ops.reduction.normalization import RoPE
 from circlekit.passes.support.axis_indices import moved_operand
-from circlekit.passes.support.scaled_layer import Layer, layer_refusal, moved_channels, scaled_constants
+from circlekit.passes.support.scaled_layer import (
+    Layer,
+    has_channels,
+    layer_refusal,
+    moved_channels,
+    scaled_constants,
+)
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.match import origin
 
@@ -36,17 +45,22 @@ class ForwardNumber(GraphPass):
     """f(layer(x)) * c  ==  f(c * layer(x)) for some linear operators f between the layer and the factor.
 
     c is a constant of one element; a division by such a constant counts as a product.  The weights and the
-    bias of the layer are multiplied by c, and the product disappears.  If only some output channels of the
-    layer reach the product, only their weights and biases are multiplied.  f consists of data movement, sums,
-    differences, products (also of matrices), quotients and negations.  It may have other operands, for
-    example keys or tables of sines.  The pass refuses if a value whose elements change is an output of the
-    graph, or if any other operator reads these elements.
+    bias of the layer are multiplied by c, and the product disappears.  A layer may also be an RMS_NORM, or a
+    product with a constant.  If only some output channels of the layer reach the product, only their weights
+    and biases are multiplied.  f consists of data movement, sums, differences, products (also of matrices),
+    quotients, negations and rotary embeddings.  It may have other operands, for example keys or tables of
+    sines.  If the only user of the product multiplies it by another operand, also after data movement, that
+    operand may be multiplied by c instead.  The pass refuses if a value whose elements change is an output of
+    the graph, or if any other operator reads these elements.
     """
 
     name = "forward_number"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul | Div))
+        products = [op for op in graph.ops if isinstance(op, Mul | Div)]
+        # the largest first: of two products that can go into each other, the smaller one stays
+        products.sort(key=lambda op: -element_count(op.output.shape))
+        return sum(self._fold(graph, op, context) for op in products if op.graph is graph)
 
     def _fold(self, graph: Graph, op: Mul | Div, context: Context) -> bool:
         """Fold ``op`` into the layers before it if there is no obstacle; return whether it did."""
@@ -56,7 +70,11 @@ class ForwardNumber(GraphPass):
         if not number.is_plain or number.numel != 1 or data.is_const or op.output.dtype is not f32:
             return False
         region = _Region(graph, op, data)
-        sentence = _factor_refusal(graph, op, data, number) or region.refusal()
+        sentence = _factor_refusal(graph, op, data, number)
+        if sentence is None and (sentence := region.refusal()) and (start := _other_factor(graph, op.output)):
+            other = _Region(graph, *start)
+            if other.refusal() is None:
+                region, sentence = other, None
         constants = [] if sentence else region.constants(_factor(op, number))
         if constants is None:
             sentence = f"%{op.output.name}: weights times {_factor(op, number):g} leave the range of f32"
@@ -93,10 +111,27 @@ def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> 
     return None
 
 
-class _Region:
-    """The linear operators between some layers and ``root``, the product or quotient with the number.
+def _other_factor(graph: Graph, value: Value) -> tuple[Op, Value] | None:
+    """Return (product, its other operand) for the product that alone reads ``value``; None without one.
 
-    ``data``: the other operand of ``root``.
+    The product may also read what data movement makes of ``value``.
+    """
+    while value.use_count == 1 and not graph.is_output(value):
+        (user,) = value.users
+        if isinstance(user, Mul):
+            return user, user.rhs if value is user.lhs else user.lhs
+        if isinstance(user, BatchMatMul):
+            return user, user.y if value is user.x else user.x
+        if moved_operand(user) is not value or len(user.results) != 1:
+            return None
+        value = user.results[0]
+    return None
+
+
+class _Region:
+    """The linear operators between some layers and ``root``, whose result is to be multiplied by a number.
+
+    ``data``: the operand of ``root`` to multiply.
     ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
     ``layers``: the layers (an ordered set) whose weights and bias have to be multiplied.
     ``found``: {examined operator: the operands to multiply ([] for a layer), or the sentence of a refusal}.
@@ -117,13 +152,15 @@ class _Region:
         todo = [self.data]
         while todo:
             op = todo.pop().producer
-            if isinstance(op, Layer):
-                self.layers[op] = None
-            elif op is not None and op not in self.ops:
-                operands = self.found[op]
-                assert not isinstance(operands, str)  # the search has accepted the operator
+            if op is None or op in self.ops:
+                continue
+            operands = self.found[op]
+            assert not isinstance(operands, str)  # the search has accepted the operator
+            if operands:
                 self.ops[op] = operands
                 todo += reversed(operands)
+            elif isinstance(op, Layer):
+                self.layers[op] = None
         return self.outside_user()
 
     def _search(self, value: Value, depth: int) -> str | None:
@@ -148,8 +185,8 @@ class _Region:
 
     def _operands_or_refusal(self, op: Op, value: Value, depth: int) -> list[Value] | str:
         """Return which operands of ``op`` to multiply, or why its result ``value`` cannot be multiplied."""
-        if isinstance(op, Layer):
-            sentence = layer_refusal(op) or misfit(op)
+        sentence = (layer_refusal(op) or misfit(op)) if isinstance(op, Layer) else ""
+        if isinstance(op, Layer) and not isinstance(op, Mul):
             return [] if sentence is None else self._refuse(depth, value, sentence)
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
@@ -163,7 +200,7 @@ class _Region:
                     break
             else:
                 return operands
-        return self.deepest[1]
+        return [] if sentence is None else self.deepest[1]  # a product with a constant, if no layer is nearer
 
     def _refuse(self, depth: int, value: Value, sentence: str) -> str:
         """Return ``sentence``, which is about ``value``; keep it in ``deepest`` if ``depth`` is larger."""
@@ -212,7 +249,7 @@ class _Region:
         if not read_elsewhere:
             return None, None
         known = [numbers for numbers in multiplied if numbers is not None]
-        if len(known) < len(multiplied):
+        if len(known) < len(multiplied) or not has_channels(layer):
             return None, read_elsewhere[0][1]
         channels = np.unique(np.concatenate([numbers.reshape(-1) for numbers in known]))
         for numbers, sentence in read_elsewhere:
@@ -245,6 +282,8 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     elif isinstance(op, Div):
         if op.lhs is not op.rhs:  # in y / y, a factor of y has no effect
             yield values[:1]
+    elif isinstance(op, RoPE):
+        yield [op.input]
     elif isinstance(op, Mul | BatchMatMul):
         yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
     elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remove a NEG whose result is moved and then multiplied: change signs in the other factor instead.
 
-In a rotary embedding, for example, the factor is the table of sines.
+A MUL by -1, as litert-torch writes it, counts as a NEG.  In a rotary embedding, for example, the factor is
+the table of sines.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class FuseNegWithFactor(GraphPass):
     name = "fuse_neg_with_factor"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if Neg not in graph.kinds:
+        if not any(_negated(value) for op in graph.ops for value in op.results):
             return 0
         products: Products = {}
         return sum(self._fold(graph, op, products, context) for op in graph.ops if isinstance(op, Mul))
@@ -61,8 +62,9 @@ class FuseNegWithFactor(GraphPass):
             if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
                 op.set_input(1 - index, _signed(graph, op, factor, signs, products))
                 for result in negated:
-                    if isinstance(neg := result.producer, Neg):
-                        graph.replace(result, neg.input)
+                    if (operand := _negated(result)) is not None and result.producer is not None:
+                        neg = result.producer
+                        graph.replace(result, operand)
                         graph.remove(neg)
                 return True
         return False
@@ -109,9 +111,23 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 
     A NEG of a variable stays, because the variable may change before MUL reads it.
     """
-    neg = value.producer
-    is_neg = isinstance(neg, Neg) and not neg.input.is_variable
+    operand = _negated(value)
+    is_neg = operand is not None and not operand.is_variable
     return is_neg and value.use_count == 1 and not graph.is_output(value)
+
+
+def _negated(value: Value) -> Value | None:
+    """Return the operand whose negation ``value`` is; None if its producer does not negate."""
+    neg = value.producer
+    if isinstance(neg, Neg):
+        return neg.input
+    if not isinstance(neg, Mul) or neg.act is not Activation.NONE or value.dtype is not f32:
+        return None
+    for operand, factor in ((neg.lhs, neg.rhs), (neg.rhs, neg.lhs)):
+        is_minus_one = factor.is_plain and factor.numel == 1 and factor.array().item() == -1
+        if is_minus_one and operand.shape == value.shape:
+            return operand
+    return None
 
 
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:

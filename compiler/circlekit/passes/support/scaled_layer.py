@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply weights and bias of a layer by a number; find where data movement takes the layer's channels."""
+"""Multiply the parameters of a layer by a number; find where data movement takes the layer's channels."""
 
 from __future__ import annotations
 
@@ -11,35 +11,49 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.resources.scratch_files import copied_to_file
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Mul
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.reduction.normalization import RmsNorm
 from circlekit.passes.support.axis_indices import moved_operand, results_for
 
-Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
-"""The layers whose weights, and bias, can be multiplied."""
+Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected | RmsNorm | Mul
+"""The operators whose parameters can be multiplied: weights and bias, gamma, a constant factor."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
 """If the result of a layer has more elements, ``moved_channels`` does not follow its channels."""
 
 
-def _weights(layer: Layer) -> Value:
-    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
+def _parameters(layer: Layer) -> list[Value]:
+    """Return what to multiply so that the result of ``layer`` is multiplied: weights, perhaps a bias."""
+    if isinstance(layer, Mul):
+        return [layer.rhs if layer.rhs.is_const else layer.lhs]
+    if isinstance(layer, RmsNorm):
+        return [layer.gamma]
+    weights = layer.weights if isinstance(layer, FullyConnected) else layer.filter
+    return [weights] if layer.bias is None else [weights, layer.bias]
 
 
 def layer_refusal(layer: Layer) -> str | None:
-    """Return why the weights and the bias of ``layer`` cannot be multiplied; None if they can."""
+    """Return why the parameters of ``layer`` cannot be multiplied; None if they can."""
     items = layer.attribute_items()
-    if items["act"] is not Activation.NONE:
-        return f"%{layer.output.name}: act is {items['act'].name}, expected NONE"
-    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
-        return f"%{layer.output.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
-    weights = _weights(layer)
-    for value in (weights, layer.bias):
-        if value is not None and not (value.is_plain and value.dtype is f32 and value.quantization is None):
+    act, weights_format = items.get("act"), items.get("weights_format", WeightsFormat.DEFAULT)
+    if act not in (None, Activation.NONE):
+        return f"%{layer.output.name}: act is {act.name}, expected NONE"
+    if weights_format is not WeightsFormat.DEFAULT:
+        return f"%{layer.output.name}: weights_format is {weights_format.name}, expected DEFAULT"
+    parameters = _parameters(layer)
+    for value in parameters:
+        if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"
-    if weights.other_user([layer]) is not None:
-        return f"%{weights.name}: has other users"
+    if parameters[0].other_user([layer]) is not None:
+        return f"%{parameters[0].name}: has other users"
     return None
+
+
+def has_channels(layer: Layer) -> bool:
+    """Return whether the parameters of ``layer`` have an element or a row for each channel of its result."""
+    return not isinstance(layer, Mul) or _parameters(layer)[0].shape == layer.output.known_shape[-1:]
 
 
 def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
@@ -67,21 +81,22 @@ def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
 
 
 def scaled_constants(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
-    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32.
+    """Return the new parameters of ``layer``, by operand index; None if they leave the range of f32.
 
     They leave it if an element is infinite or NaN, or if a factor other than 0 makes all elements of a
     constant subnormal or 0.  ``channels``: the output channels to multiply by ``factor``, None for all.
     """
     constants: dict[int, Array] = {}
-    weights = _weights(layer)
+    parameters = _parameters(layer)
     for index, value in enumerate(layer.inputs):
-        if value is None or value not in (weights, layer.bias):
+        if value is None or value not in parameters:
             continue
         array = copied_to_file(value.array())
-        is_depthwise = value is weights and isinstance(layer, DepthwiseConv2D)
+        is_weights = value is parameters[0] and not isinstance(layer, RmsNorm | Mul)
+        is_depthwise = is_weights and isinstance(layer, DepthwiseConv2D)
         # ``rows`` is a view of ``array`` with the output channels first
         rows = array.reshape(-1, array.shape[-1]).T if is_depthwise else array
-        if value is not weights:
+        if not is_weights:
             rows = array.reshape(-1)
         with np.errstate(all="ignore"):
             rows[slice(None) if channels is None else channels] *= np.float32(factor)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of dynamic models in which some results state a batch size, as litert-torch writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+import circlekit
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+BATCH = 3
+
+
+def dynamic_model(batch: int) -> Model:
+    """Return a model for any batch size; the results of its last two operators state ``batch``."""
+    return circlekit.parse(
+        f"""
+        graph main(%x: f32[?,4,6,8]) -> %y {{
+          %t = Transpose(%x, [0, 2, 3, 1])  : f32[?,6,8,4]
+          %p = Mean(%t, [2]) {{keep_dims: true}}  : f32[{batch},6,1,4]
+          %y = Transpose(%p, [0, 3, 1, 2])  : f32[{batch},4,6,1]
+        }}
+        """
+    )
+
+
+def run_litert(path: Path, x: Array) -> Array:
+    interpreter = Interpreter(str(path))
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], x.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    return np.asarray(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+
+
+@pytest.mark.parametrize("stated", [0, 1, 20])
+def test_a_stated_batch_is_no_limit(stated: int, tmp_path: Path) -> None:
+    before, after = tmp_path / "before.tflite", tmp_path / "after.tflite"
+    circlekit.save(dynamic_model(stated), before)
+    x = np.random.default_rng(7).normal(size=(BATCH, 4, 6, 8)).astype(np.float32)
+    expected = run_litert(before, x)
+    assert expected.shape == (BATCH, 4, 6, 1)
+    model = circlekit.load(before)
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], expected, rtol=1e-6, atol=1e-6)
+    circlekit.optimize(model, verify=True)
+    assert "Mean" in str(model)
+    circlekit.save(model, after)
+    np.testing.assert_allclose(run_litert(after, x), expected, rtol=1e-6, atol=1e-6)
