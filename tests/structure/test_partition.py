@@ -382,6 +382,41 @@ def test_an_operator_that_reads_an_input_begins_a_part_of_another_backend(backen
     assert [len(part.model.main) for part in divided.parts] == ([1, 2] if count == 2 else [3])
 
 
+@pytest.mark.parametrize("fewest", [False, True])
+def test_an_operator_joins_the_parts_that_it_reads(fewest: bool) -> None:
+    """The recipe Part_Sqrt_Rsqrt_Add_003 of ONE; its circle-part-value-test expects one part."""
+    model = circlekit.parse("""
+        graph main(%x: f32[2], %y: f32[2]) -> %z {
+          %r = Exp(%x)      : f32[2]
+          %s = Tanh(%y)     : f32[2]
+          %z = Add(%r, %s)  : f32[2]
+        }""")
+    assert expect_equal_parts(model, table_of({}), fewest) == 1
+
+
+def test_parts_do_not_become_one_around_another_part() -> None:
+    """%a is computed before %b, on npu, and %c after it: %z joins neither.  %d comes after %e, on npu.
+
+    The part of %d and %w has the first operator %w reads, %v, but runs after the part of %e.
+    """
+    model = circlekit.parse("""
+        graph main(%x: f32[2], %y: f32[2]) -> %z, %w {
+          %a = Exp(%x)      : f32[2]
+          %b = Neg(%a)      : f32[2]
+          %c = Tanh(%b)     : f32[2]
+          %z = Add(%a, %c)  : f32[2]
+          %v = Exp(%y)      : f32[2]
+          %u = Exp(%y)      : f32[2]
+          %e = Neg(%u)      : f32[2]
+          %d = Tanh(%e)     : f32[2]
+          %w = Sub(%v, %d)  : f32[2]
+        }""")
+    parts = circlekit.partition(model, table_of({"NEG": "npu"})).parts
+    assert expect_equal_parts(model, table_of({"NEG": "npu"})) == len(parts) == 7
+    ops = [[op.output.name for op in part.model.main] for part in parts]
+    assert ops == [["a"], ["b"], ["c"], ["z"], ["u"], ["e"], ["v", "d", "w"]]
+
+
 @pytest.mark.parametrize("change", [{"file": 1}, {"inputs": "x"}, {"outputs": [["y"]]}, {"size": 1}])
 def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) -> None:
     part = {"file": "net.circle", "inputs": ["x"], "outputs": ["y"], **change}

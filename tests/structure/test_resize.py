@@ -287,6 +287,8 @@ def test_what_does_not_fit_is_refused_with_its_place() -> None:
         circlekit.resize(model, [[1, 5]])
     with pytest.raises(ModelError, match="Expected 1 shapes but provided 2"):
         circlekit.resize(model, [[1, 4], [1]])
+    with pytest.raises(ModelError, match=r"Expected 1 shapes but provided 0$"):  # ONE's words
+        circlekit.resize(model, [])
     with pytest.raises(ModelError, match="no input named 'z'"):
         circlekit.resize(model, {"z": [1]})
 

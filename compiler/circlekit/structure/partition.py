@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 
 from circlekit.errors import UnsupportedError
 from circlekit.interp.interpreter import select_kernels
@@ -47,11 +49,12 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     """Divide ``model`` into parts; ``table`` gives the backend of each operator.  ``model`` stays as it is.
 
     Only the main graph is divided.  A part also has the graphs that its operators call.
-    By default, ONE's rule forms the parts.  An operator joins the part from which it reads if
+    By default, ONE's rule forms the parts.  An operator joins the parts from which it reads, and they become
+    one part, if
 
-    - it reads from no other part,
-    - it has the backend of this part, and
-    - it reads no input of the graph, or its backend is the default backend.
+    - they have its backend,
+    - it reads no input of the graph, or its backend is the default backend, and
+    - no other part would have to run between its operators.
 
     Every other operator begins a new part.
     ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
@@ -87,24 +90,63 @@ class _Group:
 
 
 def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Return the groups by ONE's rule (see ``partition``), each after the groups from which it reads.
-
-    The groups are in the order of their first operators.  No group reads from a later group, because only the
-    first operator of a group reads from other groups.
-    """
-    groups: list[_Group] = []
+    """Return the groups by ONE's rule (see ``partition``), each after the groups from which it reads."""
     home: dict[Op, _Group] = {}  # the group of each operator
     for op in graph:
         backend = table.backend_of(op)
-        sources = list({id(home[p]): home[p] for p in _producers(op)}.values())
+        sources = {id(home[p]): home[p] for p in _producers(op)}
         reads_input = any(v is not None and graph.is_input(v) for v in op.inputs)
-        joins = len(sources) == 1 and sources[0].backend == backend
-        if not joins or (reads_input and backend != table.default):
-            groups.append(_Group(backend))
-            sources = groups[-1:]
-        home[op] = sources[0]
-        sources[0].ops.append(op)
-    return groups
+        if (
+            any(group.backend != backend for group in sources.values())
+            or (reads_input and backend != table.default)
+            or _reads_itself(sources, home)
+        ):
+            sources = {}
+        group, *others = sorted(sources.values(), key=lambda g: -len(g.ops)) or [_Group(backend)]
+        added = [*(member for other in others for member in other.ops), op]
+        group.ops += added
+        home.update(dict.fromkeys(added, group))
+    return _sorted_groups(graph, home)
+
+
+def _reads_itself(groups: Mapping[int, _Group], home: Mapping[Op, _Group]) -> bool:
+    """Return whether ``groups``, as one group, would read a value that another group computes from its own.
+
+    ``groups``: {id of the group: the group}.  ``home``: the group of each operator.
+    """
+    if len(groups) < 2:
+        return False
+    seen = dict(groups)
+    waiting = list(groups.values())
+    for group in waiting:  # the loop appends to ``waiting``
+        for source in (home[p] for op in group.ops for p in _producers(op)):
+            if id(source) in groups and id(group) not in groups:
+                return True
+            if id(source) not in seen:
+                seen[id(source)] = source
+                waiting.append(source)
+    return False
+
+
+def _sorted_groups(graph: Graph, home: Mapping[Op, _Group]) -> list[_Group]:
+    """Return the groups in ``home``, each after those from which it reads, else by their first operators."""
+    position = {op: number for number, op in enumerate(graph)}
+    for group in {id(group): group for group in home.values()}.values():
+        group.ops.sort(key=position.__getitem__)
+    first = {op: position[group.ops[0]] for op, group in home.items()}  # of the operator's group
+    groups = {first[op]: group for op, group in home.items()}
+    reads = {n: {first[p] for op in group.ops for p in _producers(op)} - {n} for n, group in groups.items()}
+    sorter = TopologicalSorter(reads)
+    sorter.prepare()
+    ready: list[int] = []
+    order: list[_Group] = []
+    while sorter.is_active():
+        for number in sorter.get_ready():
+            heappush(ready, number)
+        number = heappop(ready)
+        sorter.done(number)
+        order.append(groups[number])
+    return order
 
 
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:

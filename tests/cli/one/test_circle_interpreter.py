@@ -73,7 +73,7 @@ def test_inputs_are_not_overwritten(model: Path, prefix: Path, capsys: pytest.Ca
     [
         (b"1234567", "in0 has 7 bytes, expected a multiple of 4 for %x"),
         (b"12345678", r"in0 holds 2 elements, input %x is f32[?,3]"),
-        (None, "in0: No such file or directory; expected the elements of input %x"),
+        (None, 'in0": No such file or directory; expected the elements of input %x'),
     ],
 )
 def test_mismatched_files_are_refused(
@@ -86,6 +86,18 @@ def test_mismatched_files_are_refused(
     assert main([str(model), str(prefix), str(model.parent / "out")]) in (1, 255)
     assert sentence in capsys.readouterr().err
     assert not list(model.parent.glob("out*"))
+
+
+@pytest.mark.parametrize("content", [None, b"no model"])
+def test_a_model_that_cannot_be_loaded(
+    content: bytes | None, prefix: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ONE's circle-interpreter-test searches for the words "Failed to load" and "Cannot open file"."""
+    path = prefix.with_name("none.circle")
+    if content is not None:
+        path.write_bytes(content)
+    assert main([str(path), str(prefix), str(prefix)]) == 1
+    assert capsys.readouterr().err.startswith(f"ERROR: Failed to load '{path}': ")
 
 
 def test_real_model_gives_the_recorded_values(shared: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_an_unknown_dimension_follows_from_the_size(
 @pytest.mark.parametrize(
     ("expected", "size", "error", "sentence"),
     [
-        (value("x"), None, FileError, "x0: No such file or directory; expected the elements of input %x"),
+        (value("x"), None, FileError, 'x0": No such file or directory; expected the elements of input %x'),
         (value("x"), 23, ShapeError, "x0 has 23 bytes, expected a multiple of 4 for %x"),
         (value("x"), 20, ShapeError, "x0 holds 5 elements, input %x is f32[2,3]"),
         (value("x", shape=(None, 4)), 20, ShapeError, "x0 holds 5 elements, input %x is f32[?,4]"),

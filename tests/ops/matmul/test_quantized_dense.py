@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import circlekit
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
@@ -210,6 +211,44 @@ def test_hybrid(dtype: DType, asymmetric: bool, index: int) -> None:
     tolerance = FLOAT_TOLERANCE if act is Activation.TANH else 0
     check(op, x, tolerance=tolerance)
     check(op, np.zeros_like(x), tolerance=tolerance)
+
+
+TOLERANCE_OF_ONE = 0.1
+
+
+def test_uint4_weights_are_those_of_one() -> None:
+    """The values that ONE recorded for CircleFullyConnected_U4_002, by a kernel that quantizes the data.
+
+    ONE's luci-ref-value-py-test allows TOLERANCE_OF_ONE, because its interpreter does not quantize the data.
+    """
+    model = circlekit.parse("""
+        graph main(%x: f32[2,4]) -> %y {
+          %w = const u4[4,4] quant(scale: 1.0, zero_point: 8) raw("EDJUdpi63P4=")
+          %y = FullyConnected(%x, %w, [1.0, 1.0, 1.0, 1.0]) : f32[2,4]
+        }""")
+    rows = [
+        [0.45845914, 0.59502566, 0.012643684, 0.9902574],
+        [0.083512, 0.06890562, 0.49019852, 0.56146705],
+    ]
+    expected = [[-11.873346, -3.6393948, 4.5945563, 12.828507], [-5.9188657, -1.0911331, 3.7365992, 8.564331]]
+    (result,) = circlekit.run(model, [np.asarray(rows, np.float32)])
+    np.testing.assert_allclose(result, expected, TOLERANCE_OF_ONE, TOLERANCE_OF_ONE)
+
+
+def test_uint4_weights_with_scales_and_zero_points_by_unit() -> None:
+    """LiteRT, which has no uint4 weights, gives the same for the real weights as floats."""
+    rng = generator("uint4")
+    x, numbers = rng.normal(size=(3, 6)).astype(np.float32), rng.integers(0, 16, (2, 6), np.uint8)
+    scale, zero = np.asarray([0.5, 0.25], np.float32), np.asarray([3, 15])
+    w = Value("w", DType.UINT4, (2, 6), data=packed(numbers, DType.UINT4))
+    w.quantization = Quantization(scale, zero, 0)
+    real = const((numbers - zero[:, None]) * scale[:, None], np.float32)
+    bias = const([1.0, -2.0], np.float32)
+    op = FullyConnected(var(x), w, bias, act=Activation.RELU)
+    plain = FullyConnected(var(x), real, bias, act=Activation.RELU)
+    (expected,) = run_litert(graph_of(plain), [x])
+    (result,) = kernel_results(op, [x])
+    np.testing.assert_allclose(result, expected, FLOAT_TOLERANCE, FLOAT_TOLERANCE)
 
 
 @pytest.mark.parametrize("act", [*ACTS, Activation.TANH])

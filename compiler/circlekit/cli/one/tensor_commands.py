@@ -9,7 +9,9 @@ from circlekit.api.models import check_apart, load, run
 from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
 from circlekit.cli.command import FAILED, Command, OneCodes
 from circlekit.equivalence.data_files import tensor_files
+from circlekit.errors import FileError, FormatError, ParseError
 from circlekit.interp.interpreter import expect_runs
+from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 
 INTERPRET_HELP = """Run a circle or TFLite model once.
@@ -27,8 +29,17 @@ def _declare_interpreter(parser: Parser) -> None:
     parser.add_switch("--h5", help="read all inputs from one HDF5 file, write all outputs to another")
 
 
+def _load(path: str) -> Model:
+    """Return the model at ``path``; errors about the file are in ONE's words."""
+    try:
+        return load(path)
+    except (FileError, FormatError, ParseError) as error:
+        reason = error.message.removeprefix(f"{path}: ")
+        raise FileError(f"Failed to load {path!r}: {reason}", *error.where) from None
+
+
 def _interpret(arguments: argparse.Namespace) -> int:
-    model = load(arguments.model)
+    model = _load(arguments.model)
     read_inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
     write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
     _check_apart(arguments, len(model.main.inputs), len(model.main.outputs))

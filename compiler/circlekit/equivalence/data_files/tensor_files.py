@@ -46,7 +46,9 @@ def _read(path: Path, value: Value) -> Array:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise FileError(f"{path}: {reason}; expected the elements of input %{value.name}") from None
+        # ONE's words, for which its circle-interpreter-test searches
+        opening = f'Cannot open file "{path}"'
+        raise FileError(f"{opening}: {reason}; expected the elements of input %{value.name}") from None
     return decode_elements(path, content, value)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import DType, i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import apply_activation
@@ -48,6 +48,12 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.  For integer ``x`` the
     result has the dtype of the operator's result; for float ``x`` (hybrid) it is float32.
     """
+    if (
+        op.input.dtype is f32 and op.weights.dtype is DType.UINT4
+    ):  # as ONE's interpreter; LiteRT has no kernel
+        zeros = weight_zero_points(op.weights, len(weights)).reshape(-1, 1)
+        scale = channel_scales(op.weights, len(weights)).reshape(-1, 1)
+        return _finished(op, x @ ((weights - zeros).astype(np.float32) * scale).T, bias)
     if not is_dynamically_quantized(op, op.input, op.weights):
         stage = dense_output_stage(op, bias, len(weights))
         return integer_dense(op, x, exact_dense_weights(op, weights), stage)

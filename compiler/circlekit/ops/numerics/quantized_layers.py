@@ -158,7 +158,7 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
     other weights, raise ModelError unless there are 1 or ``channels`` zero points.
     """
     quantization = weights.quantization
-    if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
+    if weights.dtype not in (u8, DType.UINT4) or quantization is None or not quantization.zero_point.any():
         return np.zeros((), np.int64)
     zeros = quantization.zero_point.astype(np.int64)
     if zeros.size not in (1, channels):

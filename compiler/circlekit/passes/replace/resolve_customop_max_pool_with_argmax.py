@@ -50,7 +50,8 @@ class _PositionBuilder(Inserter):
     the window begin at row ``top`` and column ``left`` of an image of width W with C channels.  Then the
     position is ((top + ky) * W + left + kx) * C + channel.
 
-    Two details are as in ONE's pass.  SPLIT and CONCATENATION are made even for one channel.  The data is
+    Three details are as in ONE's pass, so that the rules of its recipes hold.  SPLIT and CONCATENATION are
+    made even for one channel.  PADV2 is made for every SAME window, even if nothing is padded.  The data is
     multiplied by 1 before it is padded: the product is a tensor without the huge padding value, so a
     quantizer can give it the range of the data.
 
@@ -82,8 +83,8 @@ class _PositionBuilder(Inserter):
 
     def positions(self, x: Value) -> Value:
         """Return the positions of the maxima of ``x`` [N,H,W,C] as float32 [N,h,w,C] for h * w windows."""
-        edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
-        if edges.any():
+        if self.padding is Padding.SAME:
+            edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
             own_range = self.make(Mul(x, self.number(1.0)))
             x = self.make(PadV2(own_range, self.array(edges), self.number(np.finfo(np.float32).min)))
         batch, _, _, channels = self.shape
