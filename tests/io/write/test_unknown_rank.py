@@ -67,9 +67,7 @@ def test_the_field_has_rank_survives_the_text_form() -> None:
 
 
 @pytest.mark.parametrize(("has_rank", "shape"), [(False, None), (True, ())])
-def test_tensorflow_marks_no_tensor_if_all_ranks_are_unknown(
-    has_rank: bool, shape: tuple[()] | None
-) -> None:
+def test_tensorflow_marks_no_tensor_if_all_ranks_are_unknown(has_rank: bool, shape: tuple[()] | None) -> None:
     """So it writes ``lambda x: tf.nn.relu(x)`` for a ``tf.TensorSpec(None)``, with metadata of its own."""
     f = File(CIRCLE)
     f.main.tensors = []
