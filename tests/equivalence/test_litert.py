@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+import circlekit
 from circlekit.equivalence import litert
 from circlekit.equivalence.litert import (
     accepted_files,
@@ -170,3 +171,19 @@ def test_an_operator_without_a_reference_kernel_is_run_by_optimized_kernels() ->
     elu = parse_model("graph main(%x: f32[2]) -> %y { %y = Elu(%x) }")
     (output,) = run_litert(tflite_of(elu), [np.array([-1, 2], np.float32)])
     assert output.tolist() == pytest.approx([np.expm1(-1), 2.0])
+
+
+@needs_litert
+@pytest.mark.parametrize("text", [b"hello world", b"a\0", b""])
+def test_a_scalar_string_reaches_litert(text: bytes) -> None:
+    fill = parse_model("graph main(%x: str[]) -> %y { %y = Fill([2], %x) }")
+    (output,) = run_litert(tflite_of(fill), [np.array(text, object)])
+    assert output.tolist() == [text, text]
+
+
+@needs_litert
+def test_a_scalar_string_keeps_zero_bytes_at_its_end() -> None:
+    gather = parse_model("graph main(%x: str[2], %i: i32[]) -> %y { %y = Gather(%x, %i) }")
+    inputs = [np.array([b"a", b"b\0"], object), np.array(1, np.int32)]
+    (output,) = run_litert(tflite_of(gather), inputs)
+    assert circlekit.run(gather, inputs)[0].item() == output.item() == b"b\0"

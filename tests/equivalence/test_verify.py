@@ -11,7 +11,7 @@ import pytest
 import circlekit
 from circlekit import compare
 from circlekit.equivalence.verify import Verifier
-from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
+from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -239,6 +239,30 @@ def test_inputs_on_which_the_model_divides_by_zero_are_noted() -> None:
     report = circlekit.optimize(model, "O1", verify=True)
     (note,) = (n for n in report.notes if "does not take" in n)
     assert note.startswith("not compared on zero inputs, which the model does not take: DIV: expected")
+
+
+def test_a_model_that_takes_no_normal_inputs_is_compared_on_others() -> None:
+    """LiteRT and our interpreter refuse the root of a negative integer."""
+    model = parse_model("""
+    graph main(%x: i16[4] quant(scale: 0.01)) -> %y {
+      %t = Reshape(%x, [4]) : i16[4] quant(scale: 0.01)
+      %y = Rsqrt(%t) : i16[4] quant(scale: 0.01)
+    }
+    """)
+    report = circlekit.optimize(model, "O1", verify=True)
+    assert any(
+        n.startswith("not compared on normal inputs, which the model does not take") for n in report.notes
+    )
+    assert len(list(model.main)) == 1
+
+
+def test_a_model_that_takes_no_seeded_inputs_cannot_be_verified() -> None:
+    text = "graph main(%x: f32[2,3], %p: i32[2]) -> %y { %y = Transpose(%x, %p) }"
+    with pytest.raises(ModelError, match="axis 3 is out of range") as caught:
+        circlekit.optimize(parse_model(text), "O1", verify=True)
+    assert caught.value.where[-1] == "on seeded inputs; give inputs that the model takes"
+    inputs = [np.ones((2, 3), np.float32), np.array([1, 0], np.int32)]
+    circlekit.optimize(parse_model(text), "O1", inputs=inputs)
 
 
 # -- passes that are meant to change something -------------------------------------------------

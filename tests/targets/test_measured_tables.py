@@ -344,6 +344,33 @@ def test_litert_needs_elements_in_some_operands(line: str, shape: tuple[int, ...
     assert_runs("litert", model, [np.ones(shape, np.float32)], runs)
 
 
+@pytest.mark.parametrize(
+    ("line", "shape", "runs"),
+    [
+        ("Reshape(%x, [2,1])", "[2]", True),
+        ("Equal(%x, %x)", "[2]", True),
+        ("Tile(%x, [2])", "[2]", True),
+        ("Gather(%x, [[1],[0]])", "[2]", True),
+        ("Gather(%x, [1]) {axis: 1}", "[1,2]", False),
+        ("GatherNd(%x, [[0,1]])", "[1,2]", True),
+        ("Pack(%x, %x) {values_count: 2}", "[2]", False),
+        ("SelectV2([true], %x, %x)", "[2]", False),
+    ],
+)
+def test_litert_runs_some_operators_on_strings(line: str, shape: str, runs: bool) -> None:
+    model = circlekit.parse(f"graph main(%x: str{shape}) -> %y {{ %y = {line} }}")
+    assert_runs(
+        "litert", model, [np.array([b"a", b"\xff b"], object).reshape(model.main.inputs[0].shape)], runs
+    )
+
+
+@pytest.mark.parametrize(("rank", "runs"), [(2, True), (5, True), (6, False)])
+def test_litert_gives_sums_of_int8_products(rank: int, runs: bool) -> None:
+    dims = ",".join(["2"] * rank)
+    text = f"graph main(%x: i8[{dims}]) -> %y {{ %y = BatchMatMul(%x, %x) : i32[{dims}] }}"
+    assert_runs("litert", circlekit.parse(text), [np.full((2,) * rank, 100, np.int8)], runs)
+
+
 def test_the_number_of_blocks_for_each_rank_is_learned() -> None:
     observed = [Observation(to_space(3, 1), True), Observation(to_space(4, 2), True)]
     observed += [

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.equivalence.real_numbers import real_numbers
+from circlekit.equivalence.seeded_inputs import TEXTS
 from circlekit.errors import CirclekitError
 from circlekit.interp import run
 from circlekit.ir.declaration import Operand
@@ -183,9 +184,12 @@ class _Typing:
         """Return an operand with elements ``array`` or random ones; constant if int4 or ``chance`` is low."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
+        elif dtype is DType.STRING:
+            array = np.array(TEXTS, object)[self.rng.integers(0, len(TEXTS), shape)]
         elif array is None:
             array = self._elements(spec, dtype, shape, quantization)
-        array = np.asarray(array).astype(np.int8 if dtype.numpy is None else dtype.numpy)
+        stored = object if dtype is DType.STRING else np.int8 if dtype.numpy is None else dtype.numpy
+        array = np.asarray(array).astype(stored)
         value = Value("", dtype, shape, None, quantization)
         self.samples[value] = array
         if dtype is DType.INT4:

@@ -140,8 +140,7 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
             interpreter.allocate_tensors()
             needs_allocation = False
         for detail, array in zip(details, inputs, strict=True):
-            # ``ascontiguousarray`` gives a scalar the shape [1]; ``reshape`` restores it
-            interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
+            interpreter.set_tensor(detail["index"], settable(array))
         interpreter.invoke()
         outputs.append(
             [
@@ -152,6 +151,19 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
             ]
         )
     return outputs
+
+
+def settable(array: Array) -> Array:
+    """Return ``array`` as the method ``set_tensor`` of a LiteRT interpreter takes it.
+
+    Of a scalar that is a bytes object, LiteRT would read the address in place of the text.
+    """
+    if array.dtype == object and array.ndim == 0:
+        text: bytes = array.item()
+        scalar: Array = np.ndarray((), np.dtype(f"S{len(text)}"), text)
+        return scalar
+    # ``ascontiguousarray`` gives a scalar the shape [1]; ``reshape`` restores it
+    return np.ascontiguousarray(array).reshape(array.shape)
 
 
 # -- comparison --------------------------------------------------------------------------------

@@ -115,14 +115,16 @@ def reference_runs(
     inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
-    the error of the run if it fails on normal inputs or on a record.  Any other run that fails is left out.
+    the error of the run if it fails on a record, or if it fails on all seeded sets: then that on normal
+    inputs.  Any other run that fails is left out.
     """
     interpreter = interpreter_of(model, select_kernels(model, kernels))
     if records is not None:
         expect_runs(model, len(records))
-        runs = [_recorded_run(label, interpreter, inputs, pair) for label, inputs in records.items()]
-        return _with_further_runs(runs, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, runs)})
-    runs, notes = [], []
+        given = [_recorded_run(label, interpreter, inputs, pair) for label, inputs in records.items()]
+        return _with_further_runs(given, {LATER_RUN_FAILS: partial(_later_recorded_runs, model, given)})
+    runs: list[Run] = []
+    failed: dict[str, CirclekitError] = {}
     sets = input_sets(model.main)
     expect_runs(model, len(sets))
     for which in sets:
@@ -131,10 +133,12 @@ def reference_runs(
         except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
             raise error.note("so the model cannot be verified: verifying runs it before and after") from None
         except CirclekitError as error:
-            if which.kind == "normal":
-                raise
-            label = f"{which.label} inputs, which the model does not take"
-            notes.append(f"not compared on {label}: {error.message}")
+            failed[which.label] = error
+    if not runs:
+        first = next(iter(failed.values()))
+        raise first.note("on seeded inputs; give inputs that the model takes")
+    reason = "inputs, which the model does not take"
+    notes = [f"not compared on {label} {reason}: {e.message}" for label, e in failed.items()]
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
             _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair

@@ -90,7 +90,8 @@ def compute(
     operands = [None if a is None else read_only(a) for a in operands]
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
-        arrays = [np.asarray(result) for result in results if result is not None]
+        # of a bytes object, numpy would make a string of fixed length, which drops zero bytes at its end
+        arrays = [np.asarray(r, object if isinstance(r, bytes) else None) for r in results if r is not None]
     except CirclekitError:
         raise
     except MemoryError as error:

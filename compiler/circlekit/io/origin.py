@@ -42,6 +42,10 @@ def place_of(data: Array) -> Place:
     return int(data.__array_interface__["data"][0]), data.nbytes
 
 
+MARKS_RANKS = "CONVERSION_METADATA"
+"""The name of metadata that TensorFlow's converter writes since it marks all tensors of known rank."""
+
+
 @dataclass(eq=False, repr=False)
 class Origin:
     """The parts of the input file that ``save`` needs and the IR does not have.  An Origin is never changed.

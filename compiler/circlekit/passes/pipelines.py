@@ -42,7 +42,7 @@ FOLD = Phase(
     "fold",
     "Later passes recognize weights, shapes and permutations only if they are constants. A condition that "
     "has become constant removes a branch.",
-    ("fold_constants", "fold_densify", "fold_dequantize", "remove_constant_if"),
+    ("fold_constants", "fold_computed_shape", "fold_densify", "fold_dequantize", "remove_constant_if"),
 )
 
 CANONICALIZE = Phase(

@@ -64,3 +64,18 @@ def test_the_field_has_rank_survives_the_text_form() -> None:
     for read in (model, other):
         tensors = CIRCLE.read(to_bytes(read))["Subgraphs"][0]["Tensors"]
         assert [tensor["HasRank"] for tensor in tensors] == [False, True, False]
+
+
+@pytest.mark.parametrize(("has_rank", "shape"), [(False, None), (True, ())])
+def test_tensorflow_marks_no_tensor_if_all_ranks_are_unknown(has_rank: bool, shape: tuple[()] | None) -> None:
+    """So it writes ``lambda x: tf.nn.relu(x)`` for a ``tf.TensorSpec(None)``, with metadata of its own."""
+    f = File(CIRCLE)
+    f.main.tensors = []
+    for name in ("x", "y"):
+        f.tensor(name, [], hasRank=has_rank)
+    f.main.inputs, f.main.outputs = [0], [1]
+    f.op("RELU", [0], [1])
+    f.model.metadata = [f.make("Metadata", name="CONVERSION_METADATA", buffer=f.buffer(b"2.21.0"))]
+    model = load_bytes(f.pack())
+    for read in (model, parse_model(print_model(model)), load_bytes(to_bytes(model, "tflite"))):
+        assert [v.shape for v in load_bytes(to_bytes(read)).main.values()] == [shape, shape]

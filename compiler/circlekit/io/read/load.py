@@ -16,7 +16,7 @@ from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.findings import InvalidFile, UnknownType
 from circlekit.io.foreign_files import foreign_file
-from circlekit.io.origin import Origin, Place, absent, place_of
+from circlekit.io.origin import MARKS_RANKS, Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
@@ -82,9 +82,9 @@ class Loader:
     and of the buffers to which tensors and metadata refer.
     ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
     ``has_rank``: whether the file says which ranks are known.  It does if the field ``has_rank`` is true in
-    some tensor, or if every tensor has this field and no dimensions.  In such a file, a tensor without
-    dimensions is a scalar if its ``has_rank`` is true or it is a constant; else its rank is unknown.  In
-    other files, all tensors without dimensions are scalars.
+    some tensor, if every tensor has this field and no dimensions, or if TensorFlow's converter wrote
+    MARKS_RANKS.  In such a file, a tensor without dimensions is a scalar if its ``has_rank`` is true or it is
+    a constant; else its rank is unknown.  In other files, all tensors without dimensions are scalars.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
@@ -101,8 +101,10 @@ class Loader:
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
         tensors = [tensor for graph in self.trees for tensor in graph.get("tensors", ())]
-        self.has_rank = any(tensor.get("has_rank") for tensor in tensors) or all(
-            "has_rank" in tensor and not len(tensor.get("shape", ())) for tensor in tensors
+        self.has_rank = (
+            any(tensor.get("has_rank") for tensor in tensors)
+            or all("has_rank" in tensor and not len(tensor.get("shape", ())) for tensor in tensors)
+            or any(entry.get("name") == MARKS_RANKS for entry in tree.get("metadata", ()))
         )
         self.values: list[list[Value]] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError, shown
-from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, extra_fault, place_of
+from circlekit.io.origin import MARKS_RANKS, NO_ORIGIN, Origin, drop_absent, extra_fault, place_of
 from circlekit.io.schema import TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
@@ -60,7 +60,12 @@ class Saver:
         self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
         values = [value for listed in self.listed.values() for value in listed]
         has_unknown_rank = any(value.shape is None for value in values)
-        self.has_rank = self.origin.has_rank or has_unknown_rank or any("has_rank" in v.extra for v in values)
+        self.has_rank = (
+            self.origin.has_rank
+            or has_unknown_rank
+            or any("has_rank" in v.extra for v in values)
+            or any(name == MARKS_RANKS for name, _ in model.metadata)
+        )
         marked = (v.shape is not None and v.extra.get("has_rank", True) for v in values)
         self.must_mark = has_unknown_rank and not any(marked)
         self.has_no_rank = has_unknown_rank and all(value.shape is None for value in values)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.litert import is_available
+from circlekit.equivalence.litert import is_available, settable
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import save
 from circlekit.ir.graph import Model
@@ -137,7 +137,7 @@ class LitertEngine:
             self._interpreter.allocate_tensors()
         self._interpreter.reset_all_variables()
         for detail, array in zip(details, sample, strict=True):
-            self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
+            self._interpreter.set_tensor(detail["index"], settable(array))
         self._interpreter.invoke()
 
     def _operand(self, value: Value | None) -> Array | None:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RESHAPE to a shape that is computed from the size of the batch: LiteRT runs the model before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.equivalence import litert
+from circlekit.equivalence.litert import run_litert, tflite_of
+
+MODEL = """
+graph main(%x: f32[?,4,6]) -> %z {{
+  %s = Shape(%x) {{out_type: i32}}
+  %i = StridedSlice(%s, [{axis}], [{end}], [1]) {{shrink_axis_mask: 1}}
+  %p = Pack({entries}) {{values_count: 3}}
+  %z = Reshape(%x, %p) : f32[{dims}]
+}}
+"""
+
+needs_litert = pytest.mark.skipif(not litert.is_available(), reason="LiteRT is not installed")
+
+
+@needs_litert
+@pytest.mark.parametrize(
+    ("entries", "dims"), [("%i, -1, 3", "?,?,3"), ("2, %i, -1", "2,?,?"), ("4, 6, %i", "4,6,?")]
+)
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_litert_gives_equal_results(entries: str, dims: str, batch: int) -> None:
+    model = circlekit.parse(MODEL.format(axis=0, end=1, entries=entries, dims=dims))
+    inputs = [np.arange(batch * 24, dtype=np.float32).reshape(batch, 4, 6)]
+    (before,) = run_litert(tflite_of(model), inputs)
+    circlekit.optimize(model, "O1", verify=True)
+    assert [op.code for op in model.main] == ["RESHAPE"]
+    (after,) = run_litert(tflite_of(model), inputs)
+    assert after.shape == before.shape
+    assert after.tolist() == before.tolist()
+
+
+def test_another_axis_does_not_determine_the_rest() -> None:
+    """The entry is the size of axis 1, so -1 stands for a multiple of the batch, which is unknown."""
+    model = circlekit.parse(MODEL.format(axis=1, end=2, entries="%i, -1, 3", dims="?,?,3"))
+    circlekit.optimize(model, ["fold_computed_shape"], verify=True)
+    assert [op.code for op in model.main] == ["SHAPE", "STRIDED_SLICE", "PACK", "RESHAPE"]
