@@ -7,7 +7,7 @@ A function that returns ``str | None`` returns None if the condition holds, else
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape, same_grid
 
 
 def is_determined(shape: Shape | None) -> bool:
@@ -57,7 +57,7 @@ def same_quantization(*values: Value) -> str | None:
     """Refuse if the quantization of a value differs from that of the first one; None equals None."""
     first = values[0]
     for value in values[1:]:
-        if value.quantization != first.quantization:
+        if not same_grid(value.quantization, first.quantization):
             return f"%{value.name}: has other quantization parameters than %{first.name}"
     return None
 
