@@ -20,6 +20,7 @@ from circlekit.ir.value import (
     Value,
     format_shape,
     same_array,
+    same_grid,
 )
 
 
@@ -97,6 +98,24 @@ def test_quantizations_are_equal_by_their_bits() -> None:
     ):  # fmt: skip
         assert other != SCALES
     assert SCALES != "scales"
+
+
+def test_grids_are_the_same_without_the_recorded_range() -> None:
+    one, zero = np.array([0.5], np.float32), np.zeros(1, np.int64)
+    recorded = Quantization(min=-one, max=one)
+    assert same_grid(Quantization(one, zero), Quantization(one, min=-one, max=one, quantized_dimension=1))
+    assert same_grid(recorded, Quantization(min=-one, max=one))
+    assert same_grid(None, None)
+    for first, second in [
+        (Quantization(one, zero), Quantization(one, zero + 1)),
+        (Quantization(one), Quantization(one / 2)),
+        (Quantization(one), None),
+        (Quantization(one), Quantization(one, details={"a": 1})),
+        (recorded, Quantization(min=-one)),
+        (SCALES, Quantization(SCALES.scale, SCALES.zero_point, 0)),
+    ]:
+        assert not same_grid(first, second)
+        assert not same_grid(second, first)
 
 
 @pytest.mark.parametrize(

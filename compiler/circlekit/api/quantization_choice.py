@@ -22,7 +22,6 @@ from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import Calibration, collect
 from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.choose import Ranges
-from circlekit.quant.fake.grids import remove_idle_bounds
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_patterns
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raised_weights import raise_weights
@@ -185,8 +184,6 @@ class QuantizationChoice:
             return plan
         plan = self.plan(model, ranges)
         apply(model, plan)
-        if has_grids:
-            remove_idle_bounds(model)  # ``take_grids`` inserted MINIMUMs; some clip nothing any more
         return plan
 
     def _integer_schemes(self) -> list[str]:

@@ -214,6 +214,8 @@ def quantize(
     if mixes:
         choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
     result = choice.quantize(model, checked, calibration, seconds if auto else 0.0)
+    if not chosen.follows_one:
+        _clean_up(model, given)
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
@@ -254,7 +256,8 @@ def _further_notes(
     """
     if calibration is not None and not calibration.is_complete:
         yield f"the calibration was interrupted: it covers only {counted(calibration.samples, 'sample')}"
-    if not report.schemes:
+    before, after = report.before, report.after
+    if not report.schemes and (before.inputs, before.outputs) == (after.inputs, after.outputs):
         yield "the scheme is for no operator of the model: there was nothing to quantize"
     is_larger = (report.after.file_size or 0) > (report.before.file_size or 0)
     if is_larger and set(report.schemes) - {NO_SCHEME}:
@@ -289,6 +292,16 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
     return given
 
 
+def _clean_up(model: Model, given: list[dict[str, TensorForm]]) -> None:
+    """Remove operators of the quantized ``model`` that the given model needed, but that do nothing any more.
+
+    ``given``: see ``_prepare``.
+    """
+    if any(given):
+        remove_idle_bounds(model)  # ``take_grids`` inserted MINIMUMs; some clip nothing any more
+    optimize(model, ["remove_redundant_quantize"], target="none")
+
+
 def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     """Prepare the float ``model``, apply ``plan`` to it, and return the report.
 
@@ -303,8 +316,7 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     replay(model, plan.preparation.techniques)
     fit_plan(model, plan, find_target(plan.preparation.target))
     apply(model, plan)
-    if any(given):
-        remove_idle_bounds(model)
+    _clean_up(model, given)
     report = QuantizationReport(plan.scheme, plan, before, _summary(model), cautions(model))
     report.seconds = time.monotonic() - started
     return report

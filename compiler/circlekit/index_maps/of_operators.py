@@ -18,7 +18,7 @@ from circlekit.index_maps.unknown_dim import dims_of, has_dims, holds_for_all, s
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, same_grid
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.gather import Gather, ReverseV2
@@ -85,7 +85,11 @@ def movement_of(op: Op | None) -> Movement | None:
         return None
     for value in (*found.sources, *op.results):
         is_allowed = has_dims(value) and not value.is_variable
-        if not is_allowed or value.dtype is not first.dtype or value.quantization != first.quantization:
+        if (
+            not is_allowed
+            or value.dtype is not first.dtype
+            or not same_grid(value.quantization, first.quantization)
+        ):
             return None
     sizes = [None if each is None else each.size for each in found.maps]
     is_static = all(value.is_static for value in (*found.sources, *op.results))

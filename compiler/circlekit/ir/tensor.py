@@ -191,6 +191,20 @@ class Tensor:
         return f"%{self.name}: {const}{self.dtype.short}{format_shape(self.shape)}"
 
 
+def same_grid(first: Quantization | None, second: Quantization | None) -> bool:
+    """Return whether the same stored numbers stand for the same real numbers in both.
+
+    Unlike ``==``, ignore the recorded range if there are scales; an absent zero point is 0.
+    """
+    if first is None or second is None or not first.scale.size:
+        return first == second
+    if first.details != second.details or not same_array(first.scale, second.scale):
+        return False
+    left, right = (np.resize(q.zero_point, q.scale.size) for q in (first, second))
+    is_same_axis = first.quantized_dimension == second.quantized_dimension or not first.is_per_channel
+    return is_same_axis and np.array_equal(left, right)
+
+
 def same_array(a: Array | None, b: Array | None) -> bool:
     """Return whether dtype, shape and bits are equal, so NaN equals itself, but 0.0 differs from -0.0.
 

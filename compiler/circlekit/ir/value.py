@@ -14,6 +14,7 @@ from circlekit.ir.tensor import (
     TensorType,
     format_shape,
     same_array,
+    same_grid,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Value",
     "format_shape",
     "same_array",
+    "same_grid",
 ]

@@ -73,7 +73,7 @@ class _Applier:
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
             form = self.plan.tensors.get(value.name)
-            if inputs is not None and form is not None and value.dtype is f32:
+            if form is not None and form.dtype is inputs and value.dtype is f32:
                 self._store(value, form)
         for value in self.graph.values():
             form = self.plan.tensors.get(value.name)
@@ -247,15 +247,18 @@ class _Applier:
 
         An output that is also an input keeps the form of the input.
         If training fake-quantized a float output, it is rounded to the form of training.
-        ``dtype``: the dtype that the plan has for outputs; if it is not None, nothing changes.
+        ``dtype``: the dtype that the plan has for outputs.  If it is not None, quantized outputs stay as they
+        are, and a float output that the plan has in this dtype is quantized.
         """
-        if dtype is not None:
-            return
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
             if value not in floats or op is None:
                 continue  # without a producer, it is also an input, or a constant
-            if value in self.stored:
+            if dtype is not None:
+                form = self.plan.tensors.get(value.name)
+                if value not in self.stored and form is not None and form.dtype is dtype:
+                    self._quantize_output(value, op, form)
+            elif value in self.stored:
                 self._dequantize_output(value, op)
             elif self._needs_rounding(value):
                 self._round_output(value, op)
@@ -278,6 +281,18 @@ class _Applier:
         if other is not None and other.producer is not None:
             self.graph.replace_uses(other, value)
             self.graph.remove(other.producer)
+
+    def _quantize_output(self, value: Value, op: Op, form: TensorForm) -> None:
+        """Store the output ``value``, a result of the float operator ``op``, in ``form``.
+
+        ``op`` gets a new float result, which all other users of ``value`` read.
+        """
+        exact = Value(self.graph.unique_name(f"{value.name}_f32"), f32, value.shape)
+        op.take_result(value.result_index, exact)
+        for user, index in value.uses:
+            user.set_input(index, exact)
+        self._store(value, form)
+        self.graph.insert_after(op, Quantize(exact, results=[value]))
 
     def _round_output(self, value: Value, op: Op) -> None:
         """Round the output ``value``, a result of the float operator ``op``, to its form in training.

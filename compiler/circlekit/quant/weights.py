@@ -19,7 +19,7 @@ from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES, Product
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.quantized_values import scale_of, zero_point_of
+from circlekit.ops.quantized_values import quantization_of
 from circlekit.quant.parameters import LARGEST_SCALE, asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme
@@ -95,8 +95,12 @@ def product_of(op: Op, products: Iterable[Product]) -> Product | None:
 
 
 def form_of_stored(value: Value) -> TensorForm:
-    """Return the form of ``value``, which is quantized already; raise ModelError unless it has one scale."""
-    return TensorForm(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
+    """Return the form of ``value``, which is quantized already; raise ModelError if it has no scale."""
+    stored = quantization_of(value)
+    scales, zero_points = stored.scale, np.resize(stored.zero_point, stored.scale.size)  # repeats one, or 0
+    return TensorForm(
+        value.dtype, tuple(scales.tolist()), tuple(zero_points.tolist()), stored.quantized_dimension
+    )
 
 
 def is_float(value: Value | None) -> TypeGuard[Value]:

@@ -17,7 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import print_op, short_op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, same_grid
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.build import (
     Builder,
@@ -358,7 +358,7 @@ class Rewrite(GraphPass):
             return f"%{old.name}: is {old.type}, %{new.name} is {new.type}"
         if old.shape is None:
             return f"%{old.name}: has an unknown rank, which may differ from that of %{new.name}"
-        if old.quantization != new.quantization:
+        if not same_grid(old.quantization, new.quantization):
             return f"%{old.name}: has other quantization parameters than %{new.name}"
         if not graph.can_stand_for(old, new):
             kind = "a variable" if new.is_variable else "an input or an output, too"

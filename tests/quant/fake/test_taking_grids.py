@@ -11,7 +11,7 @@ import pytest
 import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
+from circlekit.ops.arithmetic.cast import FakeQuant
 from circlekit.quant.fake.grids import _can_have, _may_vanish, remove_idle_bounds, take_grids
 from circlekit.quant.fake.operator_grids import grid_of, stored_grid
 from circlekit.quant.plan import TensorForm
@@ -57,7 +57,7 @@ def quantization(scale: list[float], zero_point: list[int], axis: int = 0) -> Qu
 def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int) -> None:
     scale, zero_point = np.array([0.5, 0.25, 2.0], np.float32)[:count], np.array([3, 0, 1])[:count]
     value = Value("x", dtype, (2, 3), None, Quantization(scale, zero_point, 1))
-    grid = stored_grid(Dequantize(value))
+    grid = stored_grid(value)
     assert grid is not None
     form = grid.form
     assert form.dtype is (i16 if dtype is i16 else i8)
@@ -69,7 +69,7 @@ def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int)
 
 @pytest.mark.parametrize(("zero_points", "expected"), [([], [0, 0, 0]), ([3], [3, 3, 3])])
 def test_a_form_has_a_zero_point_for_each_scale(zero_points: list[int], expected: list[int]) -> None:
-    grid = stored_grid(Dequantize(Value("x", i8, (3,), None, quantization([1, 1, 1], zero_points))))
+    grid = stored_grid(Value("x", i8, (3,), None, quantization([1, 1, 1], zero_points)))
     assert grid is not None
     assert list(grid.form.zero_point) == expected
 
@@ -89,7 +89,7 @@ def test_a_form_has_a_zero_point_for_each_scale(zero_points: list[int], expected
     ],
 )
 def test_integers_without_a_grid(dtype: DType, quantization: Quantization | None) -> None:
-    assert stored_grid(Dequantize(Value("x", dtype, (2,), None, quantization))) is None
+    assert stored_grid(Value("x", dtype, (2,), None, quantization)) is None
 
 
 FAKE = "FakeQuant(%t) {min: -1.0, max: 1.0, num_bits: 8, narrow_range: false}"

@@ -7,7 +7,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, same_grid
 from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
@@ -96,7 +96,7 @@ def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
         return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
         return f"%{value.name}: has other users, or is an output of the graph, and must not be changed"
-    if value.quantization != result.quantization:
+    if not same_grid(value.quantization, result.quantization):
         return f"%{result.name}: has other quantization parameters than %{value.name}"
     if value.dtype is not f32 and value.quantization is None:
         return f"%{value.name}: expected f32 or quantized values, got {value.dtype.short}"

@@ -19,7 +19,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import new_array
 from circlekit.ir.shape_inference import fits, misfit
 from circlekit.ir.text.lines import short_op
-from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape
+from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape, same_grid
 from circlekit.ops.constant_operands import static_int
 from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
@@ -265,7 +265,7 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return f"%{result.name}: {sentence}"
         if result.shape is None:
             return f"%{result.name}: expected a known rank"
-        if result.quantization != other.quantization or (
+        if not same_grid(result.quantization, other.quantization) or (
             result.quantization is not None and result.quantization.is_per_channel
         ):
             return f"%{result.name}: expected the quantization of %{other.name}, per tensor"

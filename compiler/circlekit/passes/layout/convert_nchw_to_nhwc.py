@@ -9,7 +9,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import fits
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, same_grid
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
@@ -103,7 +103,7 @@ def _channels_last(value: Value) -> Value | None:
     producer = value.producer
     if not isinstance(producer, Transpose) or constant_perm(producer) != TO_NCHW:
         return None
-    return producer.input if producer.input.quantization == value.quantization else None
+    return producer.input if same_grid(producer.input.quantization, value.quantization) else None
 
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:

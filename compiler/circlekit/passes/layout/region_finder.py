@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Shape, Value
+from circlekit.ir.value import Shape, Value, same_grid
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import MAX_LABELS
 from circlekit.passes.layout.permuted_op import changes_of, charge_of
@@ -98,7 +98,7 @@ class RegionFinder:
         if not perms or not (is_movable(source) and is_movable(result) and self.has_side(source)):
             return False
         expected = permuted_quantization(source.quantization, perms[0])
-        return source.dtype is result.dtype and result.quantization == expected
+        return source.dtype is result.dtype and same_grid(result.quantization, expected)
 
     def perms_of(self, op: Move) -> Sequence[Perm]:
         """Return those of ``perms`` that do the same as ``op``: at most one for a Transpose.

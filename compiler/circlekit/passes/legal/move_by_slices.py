@@ -17,7 +17,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, same_grid
 from circlekit.ops.arithmetic.binary import Mul
 from circlekit.ops.convolution.pool import AveragePool2D, MaxPool2D
 from circlekit.ops.movement.join import Concatenation, Pack
@@ -107,7 +107,7 @@ def _have_one_scale(value: Value, *others: Value) -> bool:
     """Return whether all values have no quantization, or all have the same, with one scale."""
     quantization = value.quantization
     has_one_scale = quantization is None or quantization.scale.size <= 1
-    return has_one_scale and all(other.quantization == quantization for other in others)
+    return has_one_scale and all(same_grid(other.quantization, quantization) for other in others)
 
 
 def _like(source: Value, value: Value) -> Value:

@@ -14,7 +14,7 @@ from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import misfit
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape, same_grid
 from circlekit.ops.dimensions import known_dims
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.support.conditions import remove_unused, same_shape
@@ -129,7 +129,7 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
             return f"%{source.name}: has an unknown rank"
         if source.is_variable:
             return f"%{source.name}: is a variable, which may change before it would be read"
-        if source.quantization != value.quantization:
+        if not same_grid(source.quantization, value.quantization):
             return f"%{value.name}: has other quantization parameters than %{source.name}"
         if source.shape != sources[0].shape or (len(sources) > 1 and not source.is_static):
             return f"%{source.name}: expected the shape of %{sources[0].name}, which must be static"
@@ -159,7 +159,7 @@ def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
 def is_removable(last: Reshape, source: Value) -> bool:
     """Return whether ``last`` changes nothing once its operand has the shape of ``source``."""
     is_same_shape = same_shape(source, last.output) is None
-    return is_same_shape and last.input.quantization == last.output.quantization
+    return is_same_shape and same_grid(last.input.quantization, last.output.quantization)
 
 
 def sources_of(region: Region) -> list[Value]:

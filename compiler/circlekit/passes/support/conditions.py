@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Array, Shape, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape, same_grid
 from circlekit.ops.arithmetic.activation import Logistic, Relu, Relu0To1, Relu6
 from circlekit.ops.arithmetic.unary import Abs, Exp, Square
 from circlekit.ops.movement.shape import Transpose
@@ -64,7 +64,7 @@ def same_quantization(*values: Value) -> str | None:
     """Refuse if the quantization of a value differs from that of the first one; None equals None."""
     first = values[0]
     for value in values[1:]:
-        if value.quantization != first.quantization:
+        if not same_grid(value.quantization, first.quantization):
             return f"%{value.name}: has other quantization parameters than %{first.name}"
     return None
 

@@ -38,16 +38,15 @@ def grids_of_user(op: Op) -> list[Grid | None]:
     if isinstance(op, FakeQuant):
         return [grid_of(op)]
     users = op.output.users if isinstance(op, Quantize) else ()
-    return [stored_grid(user) for user in users if isinstance(user, Dequantize)]
+    return [stored_grid(user.input) for user in users if isinstance(user, Dequantize)]
 
 
-def stored_grid(op: Dequantize) -> Grid | None:
-    """Return the grid of the integers that ``op`` reads, as an int8 or int16 form.
+def stored_grid(value: Value) -> Grid | None:
+    """Return the grid of the integers of ``value``, as an int8 or int16 form.
 
     Return None if the integers have no scale or more than 16 bits.  Also return None if the scales or zero
     points are invalid or do not fit the shape.
     """
-    value = op.input
     quantization = value.quantization
     if quantization is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
         return None

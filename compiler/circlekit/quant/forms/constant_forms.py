@@ -74,13 +74,16 @@ class ConstantForms(KernelForms):
             if bias is None:
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
-            if is_weight(value):
+            if value.is_plain:
                 # with weights of this scale, the bias would have the scale of the result
                 result_step = self.tensors[op.results[0]].scale[0]
                 step = result_step / data.scale[0]
-                form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
+                form = finer_form(self.read_form(op, index), value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
-                self.operand_forms[op][index] = fitted
+                if is_weight(value):
+                    self.operand_forms[op][index] = fitted
+                elif fitted is not form:
+                    raise ModelError(f"the bias %{bias.name} needs other scales of the stored %{value.name}")
                 largest, limit = np.abs(bias.array()).max(initial=0), LARGEST_RESULT * result_step
                 if largest > limit:
                     expected = f"a bias of at most {limit:.4g}, 2^29 steps of the result"

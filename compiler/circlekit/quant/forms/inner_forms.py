@@ -27,7 +27,6 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.weights import (
     bias_form,
     fit_bias,
-    form_of_stored,
     indices_of,
     present_operand,
     product_of,
@@ -184,5 +183,4 @@ class InnerForms(TensorForms):
         index = next(indices_of(op, [name]), None)
         if index is None:
             return self.inner[op][name]
-        value = present_operand(op, index)
-        return self.read_form(op, index) if value.dtype.is_float else form_of_stored(value)
+        return self.read_form(op, index)

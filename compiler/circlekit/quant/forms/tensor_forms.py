@@ -37,6 +37,7 @@ from circlekit.quant.scheme import Scheme
 from circlekit.quant.weights import (
     biases_of,
     finite_numbers,
+    form_of_stored,
     indices_of,
     is_computed_float,
     is_float,
@@ -96,12 +97,15 @@ class TensorForms:
     def read_form(self, op: Op, index: int) -> TensorForm:
         """Return the form in which ``op`` reads operand ``index``; choose that form if there is none yet.
 
-        ``op``: its scheme has integer activations.  The operand is present.
-        Raise the errors of ``own_form`` and ``constant_form``.
+        ``op``: its scheme has integer activations.  The operand is present.  An operand that is quantized
+        already, such as the weights of a model with dynamic ranges, keeps its form.
+        Raise the errors of ``own_form``, ``constant_form`` and ``form_of_stored``.
         """
         if index in self.operand_forms[op]:
             return self.operand_forms[op][index]
         value, scheme = present_operand(op, index), self.scheme_at(op, index)
+        if not value.dtype.is_float:
+            return form_of_stored(value)
         if value.is_const:
             form = self._mask_form(op, value, scheme) or self.constant_form(value, scheme)
             self.operand_forms[op][index] = form
