@@ -13,10 +13,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _NegTerm(Rewrite):
     """a $sign (-b)  ==  a $opposite b."""
 
-    # $old, $new: the operators, Add or Sub, that belong to $sign and to $opposite
+    # $old, $new: the operators, Add or Sub, that belong to $sign and to $opposite; $negation: the NEG of b
 
     before = """
-        n = Neg(b)
+        n = $negation
         z = $old(a, n)              {act: any = act}
     """
     after = "z = $new(a, b)  {act: act}"
@@ -26,7 +26,7 @@ class _NegProduct(Rewrite):
     """a $sign (-b) * c  ==  a $opposite b * c."""
 
     before = """
-        n = Neg(b)
+        n = $negation
         m = Mul(n, c)
         z = $old(a, m)              {act: any = act}
     """
@@ -49,13 +49,24 @@ class _NegFactor(Rewrite):
         return {"d": -c}
 
 
+NEGATIONS = ("Neg(b)", "Mul(b: f32, -1.0)")
+"""The ways to write -b: litert-torch writes a product."""
+
+SIGNS = ({"old": "Add", "new": "Sub", "sign": "+", "opposite": "-"},
+         {"old": "Sub", "new": "Add", "sign": "-", "opposite": "+"})  # fmt: skip
+
+
 class FuseNeg(Rules):
-    """Merge NEG into a later ADD or SUB, or into a MUL by a constant; results are bit-exact."""
+    """Merge NEG or a MUL by -1 into a later ADD or SUB, and NEG into a MUL by a constant; bit-exact."""
 
     name = "fuse_neg"
     rules = (
-        *(form.member(old="Add", new="Sub", sign="+", opposite="-") for form in (_NegTerm, _NegProduct)),
-        *(form.member(old="Sub", new="Add", sign="-", opposite="+") for form in (_NegTerm, _NegProduct)),
+        *(
+            form.member(**words, negation=negation)
+            for form in (_NegTerm, _NegProduct)
+            for words in SIGNS
+            for negation in NEGATIONS
+        ),
         _NegFactor,
     )
 
