@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.passes.layout.exchange import exchanged
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
 from circlekit.passes.layout.region import Region
@@ -44,6 +45,7 @@ class OptimizeLayout(GraphPass):
         writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
             changed = sum(self.sweep(writer, perms, run_bytes) for perms in perms_of_ranks(graph))
+            changed += self.exchange(writer, run_bytes)
             changes += changed
             if not changed:
                 break
@@ -95,6 +97,23 @@ class OptimizeLayout(GraphPass):
                 changes += len(changed) + sum(len(tensor.moves) for tensor in region.tensors)
         expand(graph, moved)
         if not better:
+            graph.epoch = epoch
+        return changes
+
+    def exchange(self, writer: MovementWriter, run_bytes: int) -> int:
+        """Exchange Reshapes and the Transposes before them where other layouts then need no Transpose.
+
+        Return the number of changes.
+        """
+        graph, epoch = writer.graph, writer.graph.epoch
+        candidates = (exchanged(graph, op) for op in graph.ops if isinstance(op, Reshape))
+        found = [exchange for exchange in candidates if exchange is not None]
+        ranks = {exchange.transpose.output.known_rank for exchange in found}
+        perms_by_rank = [perms for perms in perms_of_ranks(graph) if len(perms[0]) in ranks]
+        changes = sum(self.sweep(writer, perms, run_bytes) for perms in perms_by_rank)
+        for exchange in found:
+            exchange.finish(graph)
+        if not changes:
             graph.epoch = epoch
         return changes
 
