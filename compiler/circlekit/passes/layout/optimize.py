@@ -34,6 +34,7 @@ class OptimizeLayout(GraphPass):
     contiguous elements, this cost counts as bytes.  Constants are permuted; inputs and outputs keep their
     layout.  If a remaining Transpose changes the shape, but moves only dimensions of 1, it becomes a Reshape;
     at most one dimension may be unknown.
+    A Transpose and a Reshape after it are exchanged if the result is only reduced, as in a group norm.
     """
 
     name = "optimize_layout"
