@@ -112,7 +112,7 @@ class ConstantForms(KernelForms):
             finite_numbers(bias)  # raises ModelError for other numbers
         constants = stored_constants(op, scheme)
         weights = [present_operand(op, i) for i in indices_of(op, rule.weights) if i in constants]
-        if any(value.numel < scheme.least_elements for value in weights):
+        if weights and all(value.numel < scheme.least_elements for value in weights):
             least = scheme.least_elements
             raise ModelError(f"its weights have fewer than {least} elements: rounding them saves few bytes")
         for index, axis in constants.items():
