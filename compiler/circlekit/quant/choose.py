@@ -33,6 +33,7 @@ from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.weights import (
     indices_of,
     is_computed_float,
+    is_float,
     is_weight,
     present_operand,
     stored_constants,
@@ -113,7 +114,7 @@ class GraphChooser(ConstantForms):
             reason = op.integer_fault() or reason
         has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
         if has_fallback and stored_constants(op, SCHEMES[str(scheme.fallback)]):
-            self.schemes[op] = SCHEMES[str(scheme.fallback)]
+            self.schemes[op] = replace(SCHEMES[str(scheme.fallback)], least_elements=0)
             self.reasons.setdefault(op, reason)
         else:
             self.floats[op] = self.reasons.get(op, reason)
@@ -341,4 +342,8 @@ class GraphChooser(ConstantForms):
         for value in self.graph.values():
             if is_computed_float(value) and value.name in self.rounded:
                 plan.tensors.setdefault(value.name, self.rounded[value.name])
+        # an input that only a QUANTIZE reads may be stored in the form of the result
+        for value in self.graph.inputs:
+            if is_float(value) and value.name in self.given:
+                plan.tensors.setdefault(value.name, self.given[value.name])
         return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from circlekit.errors import ModelError, UnsupportedError, check_name, did_you_mean
 from circlekit.ir.graph import Model
@@ -50,11 +51,14 @@ def schemes_of(
     None: all operators get the default scheme.
     ``operators``: {pattern: name of a scheme} for operators that get another scheme than the default.  If
     several patterns select an operator, the last one counts.
+    An operator that a pattern selects is quantized even if its weights are small (``least_elements``).
     Raise the errors of ``selected`` and ``find_scheme``, and UnsupportedError if schemes of ONE and of LiteRT
     are mixed.
     """
     default = find_scheme(scheme)
     chosen = None if only is None else {op for pattern in only for op in selected(model, pattern)}
+    if chosen is not None and default is not None:
+        default = replace(default, least_elements=0)
     schemes = {op: default if chosen is None or op in chosen else None for op in model.ops()}
     special = {pattern: find_scheme(name) for pattern, name in (operators or {}).items()}
     named = list(filter(None, [default, *special.values()]))
@@ -62,6 +66,7 @@ def schemes_of(
     if other is not None:
         raise UnsupportedError(f"{other.name} cannot be mixed with {named[0].name}: one of them is ONE's")
     for pattern, found in special.items():
+        found = found and replace(found, least_elements=0)
         schemes.update(dict.fromkeys(selected(model, pattern), found))
     return schemes
 

@@ -42,6 +42,8 @@ class Scheme:
     ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every
     dtype but uint8.)
     ``per_channel``: every channel of the weights has its own scale; if not, the tensor has one scale.
+    ``least_elements``: an operator whose weights all have fewer elements stays float, unless the user names
+    it, or it gets this scheme as a fallback.
     ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.  With
     blocks, ``per_channel`` does not count.
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
@@ -58,6 +60,7 @@ class Scheme:
     arithmetic: Arithmetic = Arithmetic.INTEGERS
     asymmetric: bool = True
     per_channel: bool = True
+    least_elements: int = 0
     block: int = 0
     follows_one: bool = False
     fallback: str | None = None
@@ -72,9 +75,11 @@ _INT16X8 = Scheme(
     asymmetric=False, fallback="dynamic_int8",
 )  # fmt: skip
 _UINT8 = Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False)
+# The weights of first layers, and of depthwise layers with few channels, save few bytes; but rounding their
+# data at run time costs much accuracy, and time.  1024 is also the limit of TensorFlow's converter.
 _DYNAMIC = Scheme(
     "dynamic_int8", "int8 weights per channel, activations quantized at run time", i8,
-    arithmetic=Arithmetic.DYNAMIC, fallback="weight_int8",
+    arithmetic=Arithmetic.DYNAMIC, least_elements=1024, fallback="weight_int8",
 )  # fmt: skip
 _WEIGHT_INT8 = Scheme(
     "weight_int8", "int8 weights per channel, computed as floats", i8, arithmetic=Arithmetic.FLOATS

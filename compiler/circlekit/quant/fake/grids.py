@@ -64,22 +64,21 @@ def _take_from_graph(graph: Graph) -> Grids:
             first = source if isinstance(source, Quantize) and source.input.dtype is f32 else op
             _take_one(graph, first, op, stored_grid(op.input), grids, mixed)
         elif isinstance(op, Quantize) and is_computed_float(op.input) and not grids_of_user(op):
-            _take_stored(graph, op, grids)
+            _take_stored(op, grids)
     return grids
 
 
-def _take_stored(graph: Graph, op: Quantize, grids: Grids) -> None:
+def _take_stored(op: Quantize, grids: Grids) -> None:
     """Give the operand of ``op``, whose result integer operators read, the form of the result if possible.
 
     ``op`` stays, and does nothing if the operand gets this form.  Other users of the operand read numbers
     that are not rounded.
     """
-    grid, source = stored_grid(op.output), op.input
+    grid = stored_grid(op.output)
     if grid is None or len(grid.form.scale) > 1 or grid.last < grid.form.dtype.limits[1]:
         return
-    if source.name not in grids and _can_have(source, grid.form, grids):
-        is_alone = source.use_count == 1 and not graph.is_output(source)
-        _give_form(source, replace(grid.form, rounds=is_alone), grids)
+    if op.input.name not in grids and _can_have(op.input, grid.form, grids):
+        _give_form(op.input, replace(grid.form, rounds=False), grids)
 
 
 def _is_mixed(graph: Graph, value: Value) -> bool:

@@ -104,12 +104,18 @@ class ConstantForms(KernelForms):
     def choose_stored_constants(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constants of ``op``, whose activations stay float.
 
-        Raise ModelError if a constant holds NaN or infinite numbers, or if no form would save bytes.
+        Raise ModelError if a constant holds NaN or infinite numbers, if no form would save bytes, and if
+        weights are too small for the scheme.
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         if is_weight(bias):
             finite_numbers(bias)  # raises ModelError for other numbers
-        for index, axis in stored_constants(op, scheme).items():
+        constants = stored_constants(op, scheme)
+        weights = [present_operand(op, i) for i in indices_of(op, rule.weights) if i in constants]
+        if weights and all(value.numel < scheme.least_elements for value in weights):
+            least = scheme.least_elements
+            raise ModelError(f"its weights have fewer than {least} elements: rounding them saves few bytes")
+        for index, axis in constants.items():
             value = present_operand(op, index)
             of_operand = self.scheme_at(op, index)
             form = block_form(value, scheme) if scheme.block else weight_form(value, of_operand, axis)
