@@ -54,27 +54,31 @@ def test_all_operators_become_integers(scheme: str, least: float) -> None:
 def test_schemes_with_float_activations_need_no_samples(scheme: str, least: float) -> None:
     model = circlekit.parse(NET)
     expected = circlekit.run(model, samples()[0])[0]
-    report = circlekit.quantize(model, scheme, only=["CONV_2D"])
-    assert scheme in report.schemes
+    report = circlekit.quantize(model, scheme)
+    assert list(report.schemes) == [scheme]
     assert (report.after.file_size or 0) < (report.before.file_size or 0)
     assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > least
 
 
-@pytest.mark.parametrize(("channels", "layers"), [(113, 0), (114, 1)])
-def test_layers_with_few_weights_do_not_get_dynamic_ranges(channels: int, layers: int) -> None:
-    """The limit is that of TensorFlow's converter: 1024 weights."""
+@pytest.mark.parametrize(
+    ("channels", "units", "layers"),
+    [(113, 900, 1), (114, 900, 2), (113, 890, 2)],  # TensorFlow's limit is 1024 weights, ours also 1 % of all
+)
+def test_layers_with_few_weights_do_not_get_dynamic_ranges(channels: int, units: int, layers: int) -> None:
     text = f"""
-    graph main(%x: f32[1,4,4,{channels}]) -> %y {{
+    graph main(%x: f32[1,1,1,{channels}]) -> %y {{
       %w = const f32[1,3,3,{channels}] gaussian(0, 0.3)
-      %y = DepthwiseConv2D(%x, %w)
+      %v = const f32[{units},{channels}] gaussian(0, 0.3)
+      %c = DepthwiseConv2D(%x, %w)
+      %y = FullyConnected(%c, %v)
     }}
     """
     report = circlekit.quantize(circlekit.parse(text), "dynamic_int8")
-    assert report.schemes.get("dynamic_int8", 0) == layers
-    expected = ["its weights have fewer than 1024 elements: rounding them saves few bytes"]
-    assert [op.reason for op in report.floats] == expected[layers:]
-    asked = circlekit.quantize(circlekit.parse(text), "dynamic_int8", only=["DEPTHWISE_CONV_2D"])
-    assert asked.schemes == {"dynamic_int8": 1}
+    assert report.schemes["dynamic_int8"] == layers
+    expected = ["it has only 1017 weights, so dynamic ranges would save few bytes"]
+    assert [op.reason for op in report.floats] == expected[layers - 1 :]
+    asked = circlekit.quantize(circlekit.parse(text), "dynamic_int8", only=["re:"])
+    assert asked.schemes == {"dynamic_int8": 2}
 
 
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])

@@ -45,7 +45,7 @@ def retype(
     if isinstance(kind, str):
         side = "integer" if kind in INTEGER_SCHEMES and seed % 4 < 2 else "float"
         circlekit.quantize(
-            made, kind, samples=[list(inputs)], only=["re:"], inputs=side, outputs=side, passes=[], auto=False
+            made, kind, samples=[list(inputs)], inputs=side, outputs=side, passes=[], auto=False
         )
         arrays = [stored_numbers(v, np.asarray(a)) for v, a in zip(made.main.inputs, inputs, strict=True)]
         return None if difference(made, model) is None else (made, arrays)

@@ -11,6 +11,7 @@ from circlekit.errors import ModelError, UnsupportedError, check_name, did_you_m
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.quant.weights import is_weight
 
 EXPRESSION_PREFIX = "re:"
 """The prefix of patterns that are regular expressions, such as ``re:^block1/``."""
@@ -51,14 +52,14 @@ def schemes_of(
     None: all operators get the default scheme.
     ``operators``: {pattern: name of a scheme} for operators that get another scheme than the default.  If
     several patterns select an operator, the last one counts.
-    An operator that a pattern selects is quantized even if its weights are small (``least_elements``).
+    An operator that a pattern selects is quantized even if its weights are few (``Scheme.least_elements``).
     Raise the errors of ``selected`` and ``find_scheme``, and UnsupportedError if schemes of ONE and of LiteRT
     are mixed.
     """
     default = find_scheme(scheme)
     chosen = None if only is None else {op for pattern in only for op in selected(model, pattern)}
-    if chosen is not None and default is not None:
-        default = replace(default, least_elements=0)
+    if default is not None:
+        default = replace(default, least_elements=0 if only is not None else _least_elements(model, default))
     schemes = {op: default if chosen is None or op in chosen else None for op in model.ops()}
     special = {pattern: find_scheme(name) for pattern, name in (operators or {}).items()}
     named = list(filter(None, [default, *special.values()]))
@@ -69,6 +70,12 @@ def schemes_of(
         found = found and replace(found, least_elements=0)
         schemes.update(dict.fromkeys(selected(model, pattern), found))
     return schemes
+
+
+def _least_elements(model: Model, scheme: Scheme) -> int:
+    """Return ``least_elements`` of ``scheme``, but at most 1 % of the elements of all weights of ``model``."""
+    weights = {value for op in model.ops() for value in op.inputs if is_weight(value)}
+    return min(scheme.least_elements, sum(value.numel for value in weights) // 100)
 
 
 def _names(op: Op) -> list[str]:

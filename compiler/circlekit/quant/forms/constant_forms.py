@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, counted
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
@@ -113,8 +113,8 @@ class ConstantForms(KernelForms):
         constants = stored_constants(op, scheme)
         weights = [present_operand(op, i) for i in indices_of(op, rule.weights) if i in constants]
         if weights and all(value.numel < scheme.least_elements for value in weights):
-            least = scheme.least_elements
-            raise ModelError(f"its weights have fewer than {least} elements: rounding them saves few bytes")
+            most = max(value.numel for value in weights)
+            raise ModelError(f"it has only {counted(most, 'weight')}, so dynamic ranges would save few bytes")
         for index, axis in constants.items():
             value = present_operand(op, index)
             of_operand = self.scheme_at(op, index)
