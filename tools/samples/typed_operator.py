@@ -188,8 +188,7 @@ class _Typing:
             array = np.array(TEXTS, object)[self.rng.integers(0, len(TEXTS), shape)]
         elif array is None:
             array = self._elements(spec, dtype, shape, quantization)
-        stored = object if dtype is DType.STRING else np.int8 if dtype.numpy is None else dtype.numpy
-        array = np.asarray(array).astype(stored)
+        array = np.asarray(array).astype(dtype.numpy or (object if dtype is DType.STRING else np.int8))
         value = Value("", dtype, shape, None, quantization)
         self.samples[value] = array
         if dtype is DType.INT4:

@@ -18,8 +18,7 @@ from circlekit.testing.random_constants import is_parameter
 
 QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 
-PROBED = (*(d for d in DType if d.numpy is not None), DType.STRING, DType.INT4)
-"""The dtypes that are tried: those of numpy, strings, and int4."""
+PROBED = (*(d for d in DType if d.numpy is not None), DType.STRING, DType.INT4)  # the dtypes to try
 
 FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""

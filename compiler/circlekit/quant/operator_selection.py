@@ -73,7 +73,7 @@ def schemes_of(
 
 
 def _least_elements(model: Model, scheme: Scheme) -> int:
-    """Return ``least_elements`` of ``scheme``, but at most 1 % of the elements of all weights of ``model``."""
+    """Return ``least_elements`` of ``scheme``, but at most 1 % of the elements of all weights."""
     weights = {value for op in model.ops() for value in op.inputs if is_weight(value)}
     return min(scheme.least_elements, sum(value.numel for value in weights) // 100)
 
