@@ -16,6 +16,7 @@ from functools import partial
 from circlekit.equivalence.named_results import PairedRuns, interpreter_of, run_with_pair
 from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
+    CANCELLATION_SAMPLES,
     MAX_ROUNDING_ERROR,
     cancellation_limit,
     excused,
@@ -269,8 +270,8 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     output.
 
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
-    does not tell the size of its error.  For such outputs, ``model`` is run again with both the constants and
-    the float32 results of its operators moved, and the limit is ``cancellation_limit``.
+    does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_SAMPLES times with
+    constants and float32 results of its operators moved, and the limit is ``cancellation_limit``.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
@@ -278,8 +279,8 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     inputs = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
     largest = cancellation_limit(model, list(inputs))
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
-    if cancelled:
-        after = run.again(with_moved_results(model))
+    for sample in range(CANCELLATION_SAMPLES if cancelled else 0):
+        after = run.again(with_moved_results(model, sample))
         for i in cancelled:
             errors[i] = max(errors[i], min(tolerated_error(run.outputs[i], after[i]), largest))
     return errors

@@ -102,11 +102,15 @@ def is_cancelled(output: Array, limit: float) -> bool:
     return output.dtype == np.float32 and output.size > 0 and largest_magnitude(output) <= limit
 
 
-def with_moved_results(model: Model) -> Model:
+CANCELLATION_SAMPLES = 4
+"""How often the error of an output whose terms cancel is measured; in one sample, the errors cancel, too."""
+
+
+def with_moved_results(model: Model, sample: int) -> Model:
     """Return a copy of ``model`` with its float constants and float32 results moved.
 
     A constant moves by one unit in the last place (see ``with_moved_constants``).  A result is multiplied by
-    1 + 2^-23 or 1 - 2^-23: a seeded random choice for each index of the last axis.
+    1 + 2^-23 or 1 - 2^-23: a random choice for each index of the last axis, seeded by ``sample``.
     """
     moved = with_moved_constants(model)
     for graph in moved.graphs:
@@ -115,17 +119,17 @@ def with_moved_results(model: Model) -> Model:
                 if value.dtype is f32:
                     exact = Value(f"{value.name}/exact", f32, value.shape)
                     op.take_result(index, exact)
-                    factor = Value.constant(f"{value.name}/factor", _factors(value))
+                    factor = Value.constant(f"{value.name}/factor", _factors(value, sample))
                     graph.insert_after(op, Mul(exact, factor, results=[value]))
     return moved
 
 
-def _factors(value: Value) -> Array:
+def _factors(value: Value, sample: int) -> Array:
     """Return float32 factors next to 1, one for each index of the last axis.
 
     Return a single factor if ``value`` is a scalar, or the size of the last axis is unknown.
     """
     channels = value.shape[-1] if value.shape else None
-    rng = np.random.Generator(np.random.PCG64(seed_of("factors", value.name)))
+    rng = np.random.Generator(np.random.PCG64(seed_of(f"factors {sample}", value.name)))
     signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))
     return np.asarray(1 + signs * np.finfo(np.float32).eps, np.float32)
