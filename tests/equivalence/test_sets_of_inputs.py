@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import circlekit
 from circlekit import compare
+from circlekit.equivalence.seeded_inputs import input_sets, make_inputs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
@@ -30,10 +32,20 @@ def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str)
     assert not compare(parse_model(text), parse_model(text.replace(old, new))).equal
 
 
-@pytest.mark.parametrize("wrong", ["LogicalOr(%a, %b)", "LogicalAnd(%a, %a)", "LogicalAnd(%b, %b)"])
-def test_bool_scalars_meet_in_all_combinations(wrong: str) -> None:
-    text = "graph main(%a: bool[], %b: bool[]) -> %y { %y = LogicalAnd(%a, %b) }"
-    assert not compare(parse_model(text), parse_model(text.replace("LogicalAnd(%a, %b)", wrong))).equal
+@pytest.mark.parametrize("names", ["ab", "xy", "pqr", "wxyz"])
+def test_bool_scalars_meet_in_all_combinations(names: str) -> None:
+    inputs = ", ".join(f"%{name}: bool[]" for name in names)
+    graph = parse_model(f"graph main({inputs}) -> %{names[0]} {{ }}").main
+    made = [make_inputs(graph, which) for which in input_sets(graph) if which.kind == "boundary"]
+    assert {tuple(array.item() for array in arrays) for arrays in made} == {
+        *product([False, True], repeat=len(names))
+    }
+
+
+def test_a_bool_that_an_operator_does_not_read_any_more_is_found() -> None:
+    text = "graph main(%x: bool[], %y: bool[]) -> %z { %z = LogicalAnd(%x, %y) }"
+    for wrong in ("LogicalOr(%x, %y)", "LogicalAnd(%x, %x)", "LogicalAnd(%y, %y)"):
+        assert not compare(parse_model(text), parse_model(text.replace("LogicalAnd(%x, %y)", wrong))).equal
 
 
 COUNTER = """

@@ -70,7 +70,7 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
-    earlier = [inputs_for(after, before, each) or each for each in run.earlier]  # none is None, as above
+    earlier = [inputs_for(after, before, each) or each for each in run.earlier]  # not None: as ``inputs``
     if pair is not None and pair.after is after and run.label in pair.outputs:  # ``after`` has already run
         outputs = pair.outputs[run.label]
     else:

@@ -41,7 +41,7 @@ def undefined(model: Model) -> str | None:
 
     - The result counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
       DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known of one
-      operand only.
+      operand only, a BIDIRECTIONAL_SEQUENCE_RNN if the width of only one of its inputs is known.
     - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid BATCH_MATMUL
       of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands.
 

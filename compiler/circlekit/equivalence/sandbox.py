@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import faulthandler
 import math
 import multiprocessing
-import os
 import signal
 import time
 import warnings
@@ -15,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from circlekit.equivalence.workers import silence_stderr
 from circlekit.errors import FormatError, LimitError
 from circlekit.ir.resources.resource_limits import limits
 from circlekit.ir.value import Array
@@ -69,8 +68,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
 
 def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
     """Send each item of ``work`` as the tuple (item,); at the end, send None or the Exception of ``work``."""
-    faulthandler.disable()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # no stderr: libraries also print the errors that they raise
+    silence_stderr()
     end = None
     try:
         for item in work():

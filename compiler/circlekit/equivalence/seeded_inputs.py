@@ -3,7 +3,8 @@
 
 The elements of an input depend on its name, type and shape, on how the graph uses them (``InputUse``),
 and on the input set.  They are the same on every machine.  The other inputs of the graph matter only for
-boundary and threshold sets: the elements depend on the number of these sets (``input_sets``).
+boundary and threshold sets: the elements depend on the number of these sets (``input_sets``), and bool
+scalars are combined (``MAX_COMBINED_BOOLS``).
 """
 
 from __future__ import annotations
@@ -50,12 +51,15 @@ MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
 
 SMALL_MODEL_ELEMENTS = 1024
-"""If the inputs of ``_meets_all_edges`` together have at most this many elements, each gets all its edges.
+"""A model is small if the inputs for which ``_meets_all_edges`` holds have at most this many elements in all.
 
-There are then so many boundary sets that the smallest of these inputs has an element for each edge of the
-input with the most edges.  So bool scalars meet in all combinations.  For larger inputs, and without such
-inputs, there is one boundary set.
+The boundary sets of a small model together have, in each of these inputs, all edges of the input: there are
+so many sets that even the smallest input has an element for each edge of the input with the most edges.
+A larger model, or one without such inputs, has one boundary set.
 """
+
+MAX_COMBINED_BOOLS = 4
+"""The boundary sets of a small model have all combinations of its first bool scalars, at most this many."""
 
 SMALL_NUMBERS = 1e-3
 """The size of the numbers of a negative set; an epsilon that is added to their squares has an effect."""
@@ -104,10 +108,11 @@ class InputSet(NamedTuple):
 def input_sets(graph: Graph) -> list[InputSet]:
     """Return the input sets for ``graph``: normal, boundary, threshold, zero, positive and negative.
 
-    SMALL_MODEL_ELEMENTS says how many boundary sets there are.  There are as many threshold sets, by the same
-    rule, but none if all thresholds are among the edges of the inputs.  Only small models, as defined there,
-    have a positive and a negative set.  In the other sets, the maximum of several elements, for example, is
-    hardly ever negative, and the sum of several logarithms hardly ever a number.
+    SMALL_MODEL_ELEMENTS and MAX_COMBINED_BOOLS say how many boundary sets there are.  The number of threshold
+    sets follows the rule of SMALL_MODEL_ELEMENTS, too; there are none if all thresholds are among the edges
+    of the inputs.  Only small models, as defined there, have a positive and a negative set.  In the other
+    sets, the maximum of several elements, for example, is hardly ever negative, and the sum of several
+    logarithms hardly ever a number.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
     kinds = ["boundary"]
@@ -120,8 +125,16 @@ def input_sets(graph: Graph) -> list[InputSet]:
     for kind in kinds:
         longest = max((len(_edges(v, kind, use)) for v, use in counted), default=0)
         total = -(-longest // min(sizes)) if is_small else 1  # rounded up
+        if is_small and kind == "boundary":
+            total = max(total, 2 ** len(_combined_bools(graph)))
         sets += [InputSet(kind, number, total) for number in range(total)]
     return [*sets, InputSet("zero"), *([InputSet("positive"), InputSet("negative")] if is_small else [])]
+
+
+def _combined_bools(graph: Graph) -> list[int]:
+    """Return the indices of the inputs of which the boundary sets of a small model have all combinations."""
+    bools = (i for i, v in enumerate(graph.inputs) if v.dtype is DType.BOOL and v.shape is not None)
+    return [i for i in bools if {*(graph.inputs[i].shape or ())} <= {1}][:MAX_COMBINED_BOOLS]
 
 
 def _meets_all_edges(value: Value, use: InputUse) -> bool:
@@ -140,7 +153,11 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) 
     for an input that exceeds the memory limit.
     """
     uses = zip(graph.inputs, input_uses(graph), strict=True)
-    return [make_input(value, which, unknown, use, step) for value, use in uses]
+    arrays = [make_input(value, which, unknown, use, step) for value, use in uses]
+    if which.kind == "boundary" and which.total > 1:
+        for bit, index in enumerate(_combined_bools(graph)):
+            arrays[index].fill(which.number >> bit & 1)
+    return arrays
 
 
 def make_input(

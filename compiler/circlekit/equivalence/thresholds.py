@@ -3,7 +3,7 @@
 
 Such a number is a constant that an operator compares with (MINIMUM, LESS, ...), or an end of a range to which
 an operator clips (RELU6, QUANTIZE, a CAST to fewer bits, ...).  It is found if there are only the movement of
-data, clips, and sums and products with constants between the input and the operator.
+data, clips, sums, and products with constants between the input and the operator.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Threshold(NamedTuple):
     """A number of an input at which the model begins to compute something else.
 
     ``distance``: numbers at this distance are surely on different sides, whatever is rounded.
-    ``is_exact``: nothing between the input and the operator rounds, so that ``number`` itself is on the same
-    side before and after a correct rewrite.
+    ``is_exact``: no constant is added, and no factor other than 1 or -1 applied, between the input and the
+    operator; so ``number`` itself is on the same side before and after a correct rewrite.
     """
 
     number: float
@@ -84,7 +84,7 @@ class Scaled(NamedTuple):
 def thresholds(graph: Graph) -> dict[int, list[Threshold]]:
     """Return {``id`` of an input: its thresholds, sorted} for float and integer inputs that have thresholds.
 
-    0 is left out, because every boundary set has it, and so are magnitudes above LARGEST_FLOAT, or for
+    0 is left out, because the boundary sets have it, and so are magnitudes above LARGEST_FLOAT, or for
     integers LARGEST_INTEGER.
     """
     inputs = [value for value in graph.inputs if value.dtype.is_float or value.dtype.is_integer]

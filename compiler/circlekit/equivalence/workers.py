@@ -151,10 +151,7 @@ class _Worker(Generic[J, R]):
         yield content
 
     def check_time(self, now: float) -> Iterator[R]:
-        """If the first job, which runs at the time ``now``, exceeds the time limit, end the process.
-
-        Then yield the result of the lost job.
-        """
+        """If the first job exceeds the time limit at ``now``, end the process and yield the job's result."""
         if now - self.since > self.settings.seconds:
             self.end()
             yield self._lost(None)

@@ -88,7 +88,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     ),
     "min-max": (
         WARNING,
-        "minima: none, one, or as many as scales, or any number without scales; as many maxima as minima",
+        "minima: none, one, or as many as scales (without scales: any number); as many maxima as minima",
     ),
     "surplus-data": (WARNING, "a constant has no more bytes than its shape takes"),
     "variable": (WARNING, "a variable has no data"),

@@ -16,9 +16,9 @@ _U32 = struct.Struct("<I")
 
 
 class Payload(NamedTuple):
-    """Constant data at ``position`` in the file: a vector of the flatbuffer, or external data.
+    """Data that stand at ``position`` in the file: a vector of the flatbuffer, or external data.
 
-    The table of a buffer with external data has their position and size.
+    The table of a buffer or operator with external data has their position and size.
     """
 
     position: int
@@ -39,7 +39,8 @@ class Payload(NamedTuple):
 class Encoded:
     """A file to be written.
 
-    ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers, by position.
+    ``skeleton``: everything except the payloads.  ``payloads``: the data of buffers, and custom options that
+    are external data, by position.
     ``sources``: the maps of the files from which the model was loaded, of which the bytes may be views.
     ``tail``: bytes to append.
     """

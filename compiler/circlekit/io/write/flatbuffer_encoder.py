@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encode trees as flatbuffers, driven by the schema and written front to back.
 
-First in the file comes the skeleton: everything except the data of buffers.  The data follow in the order of
-the buffers, each at a multiple of 16 bytes.  So a file of any size is written from a skeleton in memory and
-from the constants, which are not copied.  The same tree gives the same bytes.
+First in the file comes the skeleton: everything except the data of buffers, and except custom options that
+are external data.  These follow, each at a multiple of 16 bytes.  So a file of any size is written from a
+skeleton in memory and from the constants, which are not copied.  The same tree gives the same bytes.
 
 A table begins with the distance to its vtable, which lists the offsets of the fields in the table by slot
 (number of the field).  What does not fit a field is written behind the table; the field has the offset to it.

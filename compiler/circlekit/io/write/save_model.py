@@ -37,8 +37,8 @@ class Saver:
     were added; until then a ``Key`` stands for a buffer.
     ``is_native``: whether the model was loaded from a file of the same format.
     ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
-    ``has_rank``: whether tensors of known rank get a true field ``has_rank``.  If the input file marks known
-    ranks, a tensor that it leaves unmarked gets the field only if ``must_mark`` is true.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those for which the
+    input file has false; these get true only if ``must_mark`` is true.
     ``must_mark``: whether a rank is unknown, but no tensor would have a true ``has_rank``.  Readers would
     then take the unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
