@@ -55,7 +55,7 @@ class Attribute:
 
     ``field``: the name of the attribute in the schema's options table, by default the same name.
     ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
-    attribute has no effect on data that is not quantized.  ``name``: the name in the class.
+    attribute has no effect if no operand or result is quantized.  ``name``: the name in the class.
     """
 
     def __init__(self, default: Any, field: str | None, is_graph: bool, quantized_only: bool = False) -> None:
