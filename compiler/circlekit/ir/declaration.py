@@ -133,7 +133,8 @@ class Declaration:
     data_movement: ClassVar[bool] = False
     """Every element of a result is a copy of an element of the operand that holds the data.
 
-    A variadic operand (of CONCATENATION, for example) holds the data in several values.
+    A variadic operand (of CONCATENATION, for example) holds the data in several values.  CONCATENATION may
+    also rescale the copies, and apply an activation to them.
     """
     stateful: ClassVar[bool] = False
     """The operator keeps state between runs: a variable, a hash table or a random stream."""
