@@ -86,14 +86,19 @@ def test_names_of_operators() -> None:
     assert [kind_of(op) for op in parse_model(text).main] == ["CUSTOM Flex", "UNKNOWN_310", "Neg"]
 
 
-@pytest.mark.parametrize("is_quantized", [False, True])
-def test_attributes_of_quantized_operators_are_not_shown_for_float_operators(is_quantized: bool) -> None:
-    kind = "i8[1,2] quant(scale: 0.5)" if is_quantized else "f32[1,2]"
-    dtype = kind.partition("[")[0]
-    text = f"""graph main(%x: {kind.replace("2]", "3]")}) -> %y {{
-      %w = const {dtype}[2,3] {"quant(scale: 0.5)" if is_quantized else ""} constant(1)
-      %y = FullyConnected(%x, %w) {{asymmetric_quantize_inputs: true, keep_num_dims: true}} : {kind}
+@pytest.mark.parametrize(
+    ("data", "weights", "is_shown"),
+    [("f32", "f32", False), ("f32", "i8", True), ("i8", "i8", True)],
+)
+def test_attributes_of_quantized_operators_are_not_shown_for_float_operators(
+    data: str, weights: str, is_shown: bool
+) -> None:
+    quant = {"f32": "", "i8": "quant(scale: 0.5)"}
+    text = f"""graph main(%x: {data}[1,3] {quant[data]}) -> %y {{
+      %w = const {weights}[2,3] {quant[weights]} constant(1)
+      %y = FullyConnected(%x, %w) {{asymmetric_quantize_inputs: true, keep_num_dims: true}}
+        : {data}[1,2] {quant[data]}
     }}"""
     op = parse_model(text).main.ops[0]
     assert "keep_num_dims: true" in place(op)
-    assert ("asymmetric_quantize_inputs: true" in place(op)) == is_quantized
+    assert ("asymmetric_quantize_inputs: true" in place(op)) == is_shown

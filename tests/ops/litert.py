@@ -221,8 +221,8 @@ def check(
 
     ``reference``: an operator with the same results for LiteRT to run, if LiteRT does not take ``op``.
     """
-    inputs = tuple(np.array(x) for x in inputs)  # our own copies: kernel_results makes them read-only
-    results = kernel_results(op, inputs)
+    # copies, because kernel_results makes its arrays read-only; in Fortran order, as after a TRANSPOSE
+    results = kernel_results(op, tuple(np.array(x, order="F") for x in inputs))
     check_shapes(op, results)
     reference = reference or op
     graph = reference.graph or graph_of(reference)

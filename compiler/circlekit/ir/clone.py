@@ -77,9 +77,10 @@ def copy_submodel(
     """Return a model with copies of ``ops`` in its main graph, and with copies of the graphs that they call.
 
     ``ops``: operators of one graph in a valid order.  ``inputs``, ``outputs``: values of that graph, which
-    become the inputs and outputs of the new model.  If an input is a result of one of ``ops``, the copied
-    operator gets a new result without users in its place.  Signatures and metadata are not copied, because
-    they describe the whole model.
+    become the inputs and outputs of the new model.  Every operand of ``ops`` must be an input, a result of
+    ``ops``, a constant or a variable.  If an input is a result of one of ``ops``, the copied operator gets a
+    new result without users in its place.  Signatures and metadata are not copied, because they describe the
+    whole model.
     """
     cloner = _Cloner()
     main = Graph(model.main.name)

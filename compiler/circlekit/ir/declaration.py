@@ -55,7 +55,7 @@ class Attribute:
 
     ``field``: the name of the attribute in the schema's options table, by default the same name.
     ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
-    attribute has no effect on data that is not quantized.  ``name``: the name in the class.
+    attribute has no effect if no operand or result is quantized.  ``name``: the name in the class.
     """
 
     def __init__(self, default: Any, field: str | None, is_graph: bool, quantized_only: bool = False) -> None:
@@ -133,7 +133,8 @@ class Declaration:
     data_movement: ClassVar[bool] = False
     """Every element of a result is a copy of an element of the operand that holds the data.
 
-    A variadic operand (of CONCATENATION, for example) holds the data in several values.
+    A variadic operand (of CONCATENATION, for example) holds the data in several values.  CONCATENATION may
+    also rescale the copies, and apply an activation to them.
     """
     stateful: ClassVar[bool] = False
     """The operator keeps state between runs: a variable, a hash table or a random stream."""

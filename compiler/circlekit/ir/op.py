@@ -35,8 +35,9 @@ REGISTRY: dict[str, type[Op]] = DECLARATIONS
 
 
 class OpaqueOp(Op):
-    """An operator without a declaration; only passes that are made for opaque operators change it.
+    """An operator that has no declaration or does not fit it; only passes for opaque operators change it.
 
+    If it does not fit its declaration, ``extra["misfit"]`` says why.
     ``code``: the schema's name of the operator, or for example ``UNKNOWN_310`` for the number 310 if the
     schema does not have that number.  ``custom_code``: the name of a custom operator, else None.
     ``option_tree``: the decoded options table as ``{"": table name, field: value}``, with graphs instead of
@@ -135,7 +136,7 @@ def attribute(default: T, field: str | None = None, quantized_only: bool = False
     ``default``: its value if none is set.  A value that is set must have the type of the default; an integer
     may also stand for a float, a list or an array for a tuple, and anything for the default None.
     ``field``: the schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the
-    attribute has no effect on data that is not quantized, so rewrites of such data ignore it.
+    attribute has no effect if no operand or result is quantized; rewrites then ignore it.
     """
     return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 

@@ -129,10 +129,18 @@ def test_cast_to_and_from_packed(dtype: DType) -> None:
     same_graph(Cast(packed_constant(dtype, numbers), in_data_type=dtype, out_data_type=f32))
 
 
-def test_only_float32_becomes_packed() -> None:
-    x = np.zeros(3, np.int32)
-    with pytest.raises(UnsupportedError, match="CAST from int32 to i4 has no kernel"):
-        kernel_results(Cast(var(x), in_data_type=i32, out_data_type=DType.INT4), [x])
+@pytest.mark.parametrize("source", [i32, bf16, DType.COMPLEX64])
+def test_only_float32_becomes_packed(source: DType) -> None:
+    x = np.zeros(3, source.numpy or np.float32)  # kernels hold bfloat16 as float32
+    cast = Cast(Value("x", source, x.shape), in_data_type=source, out_data_type=DType.INT4)
+    with pytest.raises(UnsupportedError, match=f"CAST from {source.short} to i4 has no kernel"):
+        kernel_results(cast, [x])
+
+
+def test_bfloat16_is_not_quantized() -> None:
+    op = Quantize(Value("x", bf16, (3,)), results=[quantized(i8, (3,), 0.5)])
+    with pytest.raises(UnsupportedError, match="QUANTIZE from bf16 to i8 has no kernel"):
+        kernel_results(op, [np.zeros(3, np.float32)])
 
 
 @pytest.mark.parametrize("source", ["f4", "f2", "i4", "i8", "u1", "f8"])

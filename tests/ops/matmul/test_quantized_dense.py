@@ -385,9 +385,9 @@ def test_forms_without_kernel() -> None:
     shuffled = WeightsFormat.SHUFFLED4x16INT8
     op = FullyConnected(x, signed, results=[result], weights_format=shuffled)
     refused(op, "with shuffled weights has no kernel for", numbers)
-    float_bias = const(np.zeros(4), np.float32)
-    op = FullyConnected(x, signed, float_bias, results=[result])
-    refused(op, "on i8 with a bias of float32 has no kernel", numbers)
+    for dtype in ("float32", "int8"):  # kernels hold int4 as int8
+        op = FullyConnected(x, signed, const(np.zeros(4), dtype), results=[result])
+        refused(op, f"on i8 with a bias of {dtype} has no kernel", numbers)
     assert FullyConnected(Value("", f32, (2, 16)), signed).inferred()[0].dtype is f32
 
 

@@ -57,8 +57,8 @@ def constant_array(
 ) -> tuple[Shape | None, Array]:
     """Return the shape and the data of a constant.
 
-    ``payload``: the parsed text after the type.  ``spec``: the type as it is written.  ``dtype``: the dtype
-    of the constant, also if the type has none.  ``names``: the names of graph and value, which seed a filler
+    ``payload``: the parsed text after the type.  ``spec``: the type as it is written; it may lack a dtype.
+    ``dtype``: the dtype of the constant.  ``names``: the names of graph and value, which seed a filler
     (``gaussian(...)``, for example).  ``resolve``: reads ``file(...)``; None forbids it.  ``fail``: raises a
     ParseError with the given message.
 

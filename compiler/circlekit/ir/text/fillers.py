@@ -35,10 +35,7 @@ def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> A
 
 
 def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
-    """Return uniformly distributed numbers from ``low`` to ``high``.
-
-    If these differ, only rounding can give ``high``.
-    """
+    """Return numbers uniformly distributed in [low, high); rounding may also give ``high``."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
     unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)  # 53 bits: in [0, 1), exact
     return np.asarray(unit * (high - low) + low)

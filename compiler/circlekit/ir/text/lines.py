@@ -106,7 +106,10 @@ def op_parts(op: Op, names: Names = _SHORTENED) -> tuple[str, str]:
 
 
 def _attributes(op: Op, names: Names) -> list[str]:
-    """Return the entries in braces, ``name: value``, without attributes that have their default."""
+    """Return the entries in braces, ``name: value``, without attributes that have their default.
+
+    Shortened text also leaves out attributes that have no effect, because nothing is quantized.
+    """
     items = []
     if isinstance(op, OpaqueOp):
         items.append(f"code: {quote(op.code)}")
@@ -115,9 +118,10 @@ def _attributes(op: Op, names: Names) -> list[str]:
         if op.option_tree is not None and names.lossless:
             items.append(f"options: {format_tree(op.option_tree, names.refer)}")
     implied = op.implied_attributes()
+    is_float = all(v is None or v.quantization is None for v in (*op.inputs, *op.results))
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
-        if spec.quantized_only and not names.lossless and all(v.quantization is None for v in op.results):
+        if spec.quantized_only and is_float and not names.lossless:
             continue
         # An attribute with its default is left out, except if the default was set and the parser would take
         # an implied value in its place.

@@ -197,7 +197,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
 
 
-class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i16: 4}):
+class MaximumMinimum(Binary, versions={i8: 2, i16: 4}):
     """Base class of MAXIMUM and MINIMUM.
 
     The result is lhs if lhs > rhs (for MINIMUM: lhs < rhs), else rhs; so it is rhs if an operand is NaN.

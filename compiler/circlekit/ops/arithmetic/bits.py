@@ -53,7 +53,7 @@ class Bitcast(Op, code="BITCAST"):
         if dtype is None:
             raise UnsupportedError(f"BITCAST to {self.output.dtype.short} has no kernel")
         old_bytes, new_bytes = input.dtype.itemsize, dtype.itemsize
-        data = np.array(input)
+        data = np.array(input, order="C")  # the last axis must be contiguous
         if old_bytes > new_bytes:
             return data[..., None].view(dtype)
         return data.view(dtype)[..., 0] if old_bytes < new_bytes else data.view(dtype)

@@ -76,9 +76,9 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
         if target is bf16:
             return round_to_bfloat16(input.astype(np.float32))
         if target in UNPACKED_DTYPES:
-            if input.dtype != np.float32:  # LiteRT casts from no other dtype
+            if (source := self.input.dtype) is not f32:  # LiteRT casts from no other dtype
                 raise UnsupportedError(
-                    f"CAST from {input.dtype} to {target.short} has no kernel, only from f32"
+                    f"CAST from {source.short} to {target.short} has no kernel, only from f32"
                 )
             low, high = map(np.float32, dtype_limits(target))
             return np.clip(np.where(np.isnan(input), high, input), low, high).astype(UNPACKED_DTYPES[target])
@@ -153,7 +153,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
 
     def kernel(self, input: Array) -> Array:
         dtype = self.output.dtype
-        if input.dtype == np.float32 and dtype in (i8, u8, i16, DType.INT4, DType.UINT4):
+        if self.input.dtype is f32 and dtype in (i8, u8, i16, DType.INT4, DType.UINT4):
             return self._rounded(input)
         pair = (self.input.dtype, dtype)
         if dtype not in REQUANTIZED.get(pair[0], ()) and pair != ONE_REQUANTIZED:

@@ -33,8 +33,8 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)
     if np.any(is_outside):
-        first = int(indices[is_outside].reshape(-1)[0])
-        raise ModelError(f"{op.code}: index {first} is out of range for {np.asarray(sizes).tolist()} entries")
+        first, size = int(indices[is_outside][0]), int(np.broadcast_to(sizes, indices.shape)[is_outside][0])
+        raise ModelError(f"{op.code}: index {first} is out of range for {counted(size, 'entry', 'entries')}")
 
 
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):

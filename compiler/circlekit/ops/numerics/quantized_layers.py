@@ -169,11 +169,11 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
     """Return the bias of a layer on integer ``data`` as int64.
 
-    Raise UnsupportedError for a bias that does not have signed integers.
+    Raise UnsupportedError for a bias that is not int32 or int64.
     """
     if bias is None:
         return None
-    if bias.dtype.kind != "i":
+    if bias.dtype not in (np.int32, np.int64):
         raise UnsupportedError(f"{op.code} on {data.dtype.short} with a bias of {bias.dtype} has no kernel")
     return bias.reshape(-1).astype(np.int64)
 
