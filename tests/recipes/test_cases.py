@@ -114,6 +114,13 @@ def test_a_list_that_names_passes_must_name_those_that_rules_are_for(folder: Pat
     assert [case.rules().passes for case in cases[1:]] == [("remove_dead",), ("O1",), ("O1",), ("O1",), ()]
 
 
+def test_a_list_may_name_the_passes_of_rules_by_their_flags(tmp_path: Path) -> None:
+    (tmp_path / "any.ck").write_text(MODEL + "rules { passes(remove_dead) }")
+    (tmp_path / "test.lst").write_text("Add(any PASS remove-dead)")
+    (case,) = cases_of(tmp_path / "test.lst")
+    assert case.rules().passes == ("remove_dead",)
+
+
 def test_missing_recipe_is_reported_with_its_line(folder: Path) -> None:
     (folder / "some.tsv").write_text("recipe\tpasses\nRelu_00\t\n")
     (case,) = cases_of(folder / "some.tsv")

@@ -118,7 +118,10 @@ class QuantizationReport:
         yield f"quantized in {self.seconds:.2f} s"
 
     def _float_lines(self) -> Iterator[str]:
-        """Yield a heading, and a line for each code and reason: the first float operator, how many more."""
+        """Yield a heading, then one line for all float operators with the same code and reason.
+
+        The line names the first of them, and says how many more there are.
+        """
         by_reason: dict[tuple[str, str], list[str]] = {}
         for op in self.floats:
             by_reason.setdefault((op.code, op.reason), []).append(op.name)

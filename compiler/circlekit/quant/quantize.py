@@ -57,8 +57,8 @@ def ranges_of(
     """Return for each graph the range (min, max) of each tensor by name.
 
     ``estimator``, ``bits``, ``options``: see ``estimate_range``.
-    A tensor that a pass made after calibration was not observed.  If it only holds elements of other tensors,
-    it gets their range.  A tensor of which no finite number was observed has no range.
+    A tensor without a finite observed number, such as one that a pass made after calibration, gets the range
+    of other tensors along data movement operators (``_add_moved_ranges``); else it has no range.
     Raise the errors of ``estimate_range``.
     """
     found = []

@@ -169,8 +169,8 @@ def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
 
     ``axis``: the axis of the channels, if the scheme has a scale for each channel; None: the weights get one
     scale.  In a form that is ``narrow``, the lowest integer of the dtype is not used.
-    Raise ModelError for NaN and infinite numbers, if a scale would be too small or too large, and if the
-    weights lack the axis.
+    Raise ModelError for NaN and infinite numbers, if the weights lack the axis, if a scale would be too
+    large, or if all scales would be too small.
     """
     numbers = finite_numbers(weights)
     if scheme.weights.is_float:
@@ -203,7 +203,7 @@ def block_form(weights: Value, scheme: Scheme) -> TensorForm:
     A block is ``scheme.block`` neighboring weights.  The scales are numbers that float16 (in the file) and
     bfloat16 (in LiteRT's delegate) both hold exactly.
     Raise UnsupportedError if ``weights`` do not have rank 2 with rows of whole blocks; ModelError for NaN and
-    infinite numbers, and if a scale would be too small or too large.
+    infinite numbers, if a scale would be too large, or if all scales would be too small.
     """
     numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:

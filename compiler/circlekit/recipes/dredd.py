@@ -317,7 +317,7 @@ def _input_arrays(run: Run) -> list[Array]:
 
 
 def _litert_refuses(model: Model) -> bool:
-    """Return whether LiteRT has all operators of ``model`` but fails to run it, or may end the process."""
+    """Return whether LiteRT has all operators of ``model`` but fails, or may leave results undefined."""
     if undefined(model) is not None:
         return True
     try:

@@ -74,7 +74,8 @@ class Case:
                 raise RewriteError(f"{self.place or self.recipe}: {unknown}")
         if self.block is not None:
             block = parse_text_rules(read_text(self.recipe), str(self.recipe))[self.block]
-            if self.place and self.passes and block.passes not in ((), self.passes):
+            names = tuple(name.replace("-", "_") for name in self.passes)  # a list may have flags
+            if self.place and names and block.passes not in ((), names):
                 raise RewriteError(
                     f"{self.place}: expected the passes that the rules in {self.recipe} are for,"
                     f" {' '.join(block.passes)}, got {' '.join(self.passes)};"

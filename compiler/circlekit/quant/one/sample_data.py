@@ -26,10 +26,9 @@ FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
 
 @dataclass(frozen=True)
 class OneSamples:
-    """The samples of ``file``; error messages begin with ONE's words.  ``form``: ONE's name of the format."""
+    """The samples of ``file``; error messages begin with ONE's words."""
 
     file: SampleFile
-    form: str
 
     def __iter__(self) -> Iterator[list[Array]]:
         """Yield each sample as arrays in the order of the graph's inputs."""
@@ -97,4 +96,4 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
             head = file.read(8)
         if not head.startswith(FILE_HEADS):
             raise FormatError(f"Given data file is not HDF5: {data}")
-    return OneSamples(SampleFile(data, model, form in LIST_FORMATS), form)
+    return OneSamples(SampleFile(data, model, form in LIST_FORMATS))

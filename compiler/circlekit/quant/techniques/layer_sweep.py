@@ -180,8 +180,8 @@ class Sweep:
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
         """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
 
-        Do nothing if the layer reads a constant, or if ``_is_fittable`` is false for it.  Also do nothing if
-        its weights have no planned form, or if its result has no elements for some sample.
+        Do nothing if its input is a constant, or if ``_is_fittable`` is false for it.  Also do nothing if its
+        weights have no planned form, or if its result has no elements for some sample.
         ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)

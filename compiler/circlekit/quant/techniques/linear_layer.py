@@ -4,8 +4,8 @@
 A layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``: n positions of the
 result, o outputs of a group, and the depth d, the number of weights of an output.  A tap is one position of
 the filter.  A pixel is all channels at one position of the data.  The rows of CONV_2D are those of im2col.
-TRANSPOSE_CONV has a row for each position of its result: for each tap, the input pixel that the tap adds to
-this position, or 0.  DEPTHWISE_CONV_2D has one group for each input channel.
+TRANSPOSE_CONV has a row for each position of its result.  The row holds, for each tap, the input pixel that
+the tap multiplies for this position, or 0.  DEPTHWISE_CONV_2D has one group for each input channel.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class Call:
         return [str(self.expect(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
-        """Return ``y`` if the only argument without a name is the value ``%y``; it must be a value."""
+        """Return ``y`` for the only argument without a name, which must be a value such as ``%y``."""
         return str(self.expect(self.only(), ValueName, "a value (%name)"))
 
     def expect(self, literal: Literal, kind: type, what: str) -> Any:
