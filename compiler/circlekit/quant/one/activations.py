@@ -293,7 +293,7 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(form)
-                task.reasons[value] += f"; scale made an integer, because results of {op.code} are integers"
+                task.reasons[value] += f"; ONE rounds the scale of {op.code} to an integer of at least 1"
 
 
 def propagate_forward(task: Task) -> None:
