@@ -105,9 +105,9 @@ class GraphChooser(ConstantForms):
     def _fall_back(self, op: Op, error: CirclekitError) -> None:
         """Give the refused ``op`` the fallback of its scheme, or let it stay float.
 
-        ``op`` gets the fallback if ``error`` is an UnsupportedError (the target lacks a kernel) and if the
-        fallback would quantize at least one constant of ``op``.  After a ModelError, ``op`` stays float,
-        because its numbers cannot be quantized.
+        ``op`` gets the fallback if ``error`` is an UnsupportedError (the target lacks a kernel, or a tensor
+        has no range) and if the fallback would quantize at least one constant of ``op``.  After a ModelError,
+        ``op`` stays float, because its numbers cannot be quantized.
         """
         scheme, reason = self.scheme_of(op), str(error)
         if scheme.arithmetic is Arithmetic.INTEGERS:

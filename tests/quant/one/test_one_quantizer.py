@@ -219,6 +219,21 @@ def test_padding_for_max_pool_does_not_widen_the_range(lowest: str) -> None:
     assert value_of(model, "v").array().tolist() == [0]
 
 
+def test_a_constant_padded_for_max_pool_gets_the_range_of_its_elements() -> None:
+    model = quantized(
+        f"""graph main(%x: f32[1,4] {ONE_TO_ONE}) -> %y {{
+          %c = const f32[1,2] [0.5, 2.0]
+          %p = const i32[2,2] [0, 0, 1, 1]
+          %v = const f32 -inf
+          %d = PadV2(%c, %p, %v)  : f32[1,4] quant(min: -3.4028235e38, max: 2.0)
+          %y = Maximum(%d, %x)    : f32[1,4] quant(min: -1.0, max: 2.0)
+        }}"""
+    )
+    assert value_of(model, "d").quantization.scale[0] == pytest.approx(2 / 255)  # type: ignore[union-attr]
+    assert value_of(model, "c").array().tolist() == [[64, 255]]
+    assert value_of(model, "v").array().tolist() == 0
+
+
 @pytest.mark.parametrize("number", [-4.0, -3.4e38])
 def test_padding_with_another_number_widens_the_range(number: float) -> None:
     model = quantized(

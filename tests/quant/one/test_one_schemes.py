@@ -48,6 +48,14 @@ def test_schemes(scheme: str, dtype: object, channels: int) -> None:
     assert report.plan.main.operators["m"].scheme == scheme
 
 
+def test_the_reason_for_an_integer_scale_holds_for_fractions() -> None:
+    """The results of FLOOR_MOD need not be whole numbers, but ONE gives them an integer scale, too."""
+    model = circlekit.parse("graph main(%x: f32[1,2]) -> %y { %y = FloorMod(%x, 0.75) : f32[1,2] }")
+    report = circlekit.quantize(model, "one_uint8", SAMPLES, passes=[])
+    reason = report.plan.main.tensors["y"].reason
+    assert reason.endswith("; ONE rounds the scale of FLOOR_MOD to an integer of at least 1")
+
+
 def test_operators_with_other_schemes() -> None:
     model, report = quantized("one_uint8", operators={"m": "one_int16"}, inputs="integer", outputs="integer")
     assert [op.code for op in model.main] == ["QUANTIZE", "FULLY_CONNECTED", "QUANTIZE", "LOGISTIC"]

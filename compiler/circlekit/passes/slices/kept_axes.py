@@ -166,7 +166,7 @@ def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
 @_axes.register
 def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
     if op.x.dtype is not op.y.dtype or op.x.shape is None or op.y.shape is None:
-        return None  # for float x and int8 y, the numbers of a matrix may depend on other matrices
+        return None  # for float x and int8 y, a product may use the scales of other rows (see BatchMatMul)
     from_end = axis - op.output.known_rank
     if from_end == -2:
         return {0: len(op.x.shape) - (1 if op.adj_x else 2)}

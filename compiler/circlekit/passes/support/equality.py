@@ -94,7 +94,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
         first = next((earlier[key] for v in values if (key := (op.code, id(v))) in earlier), None)
         for value in values:
             earlier.setdefault((op.code, id(value)), op)
-        if first is None or first is op:
+        if first is None:
             continue
         if not op.pure:
             yield op, f"%{op.output.name}: {op.code} may have another result each time", 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run samples with circlekit's interpreter: their outputs, and the engine that calibrates.
+"""Run samples with circlekit's interpreter, to get their outputs or to observe tensors for a calibration.
 
-The engine also observes called graphs (of IF, WHILE).
+The tensors of called graphs (of IF, WHILE) are observed, too.
 """
 
 from __future__ import annotations

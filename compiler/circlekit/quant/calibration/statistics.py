@@ -2,8 +2,8 @@
 """Statistics of one tensor: its range in each sample; on request, statistics per channel and a histogram.
 
 Elements that are infinite or NaN are ignored: ``ignored`` counts them, but they do not belong to the range.
-Elements with the largest magnitude of float32 are also ignored, because exporters write -3.4e38 for "minus
-infinity" in masks.
+Elements with the largest magnitude of float32 are also ignored, because exporters write the lowest float32
+for "minus infinity" in masks.
 """
 
 from __future__ import annotations

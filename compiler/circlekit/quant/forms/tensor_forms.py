@@ -138,8 +138,8 @@ class TensorForms:
         if (mask := self._mask_of(value)) is not None:
             low = mask
             if scheme.asymmetric and scheme.activations is i8:
-                # A float mask may overflow the int32 of QUANTIZE, to its least number.  A negative zero point
-                # would make this number wrap to the highest integer; 1.02 is enough for a zero point of 0.
+                # QUANTIZE may turn a float mask into the least int32; adding a negative zero point would wrap
+                # it to the highest integer.  With 1.02, the zero point is at least 0, also after rounding.
                 low = min(mask, -1.02 * max(high, 0.0))
             reason = (
                 f"covers [{low:.4g}, {high:.4g}]; masked numbers, which are lower, get its lowest integer"
@@ -240,7 +240,7 @@ class TensorForms:
         numbers = value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
             return None
-        # a number below ``mask - most`` gives a result below ``mask``, even with the largest logit
+        # a number below ``end`` gives a result below ``mask``, even with the largest logit
         end = mask - max(high for _, (_, high) in self._summands(op))
         low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
         if _is_subtracted(op, 1) and op.inputs[1] is value:

@@ -139,14 +139,24 @@ def quantize_ranges(task: Task) -> None:
         for value in task.graph.inputs if op is None else op.results:
             if value.dtype is not f32 or value in task.floats:
                 continue
-            range_source = op.input if isinstance(op, PadV2) and _pads_with_lowest(op) else value
-            found = recorded_range(range_source)
+            source = op.input if isinstance(op, PadV2) and _pads_with_lowest(op) else value
+            found = _element_range(source) if source.is_const else recorded_range(source)
             if found is None and (value.use_count or task.graph.is_output(value)):
                 raise no_range(value)
             low, high = found or (np.float32(0), np.float32(0))
             value.quantization = range_parameters(low, high, dtype)
             value.dtype = dtype
-            task.reasons[value] = f"recorded range {low:.6g} to {high:.6g}"
+            kind = f"range of the constant %{source.name}," if source.is_const else "recorded range"
+            task.reasons[value] = f"{kind} {low:.6g} to {high:.6g}"
+
+
+def _element_range(constant: Value) -> tuple[np.float32, np.float32] | None:
+    """Return (min, max) of the elements of ``constant``; None if it is empty.
+
+    Raise the errors of ``finite_floats``.
+    """
+    data = finite_floats(constant)
+    return (data.min(), data.max()) if data.size else None
 
 
 def is_activation(task: Task, value: Value) -> bool:
@@ -166,15 +176,15 @@ def propagate_backward(task: Task) -> None:
     An operand keeps its own parameters if it has other users, if it is a graph output, or if an operator of
     the same class produces it.  All operands of an operator with a fused activation keep their parameters,
     because the activation may make the range of the result too narrow for them.
-    For a PADV2 that pads with the lowest float, the direction is reversed: its result gets the parameters of
-    its input.
+    For a PADV2 that pads a quantized input with the lowest float, the direction is reversed: its result gets
+    the parameters of its input.  A float constant as input gets the parameters of the result.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
         if not names or single_scale(op.output) is None:
             continue
         source = op.output
-        if isinstance(op, PadV2) and _pads_with_lowest(op):
+        if isinstance(op, PadV2) and _pads_with_lowest(op) and op.input.dtype is not f32:
             source = op.input
             op.output.quantization = source.quantization
             reason = f"the scale of %{source.name}: the lowest float must not widen the range"
@@ -293,7 +303,7 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(form)
-                task.reasons[value] += f"; scale made an integer, because results of {op.code} are integers"
+                task.reasons[value] += f"; ONE rounds the scale of {op.code} to an integer of at least 1"
 
 
 def propagate_forward(task: Task) -> None:
