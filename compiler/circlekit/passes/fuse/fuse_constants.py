@@ -23,6 +23,12 @@ The sum with a larger addend may cancel most of the data, as in x - mean, or rou
 (x + 2**23) - 2**23.
 """
 
+LARGEST_CANCELLATION = 64.0
+"""How often an addend may exceed the sum of the addends.
+
+If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
+"""
+
 
 class _Constants(Rewrite):
     """Base class of the rewrites of operators with one constant each."""
@@ -38,14 +44,15 @@ class _Constants(Rewrite):
 
     def chain(self, match: Match, data: float | Array, *names: str) -> Array:
         """Return what the operators of the picture that read the constants ``names`` make of ``data``."""
-        for node in self.old.nodes:
-            left, right = node.operands
-            function = FUNCTIONS[type(match.ops[node.results[0]])]
-            if left.name in names:
-                data = function(match.value(left.name).array(), data, dtype=np.float64)
-            elif right.name in names:
-                data = function(data, match.value(right.name).array(), dtype=np.float64)
-        return np.asarray(data, np.float32)
+        with np.errstate(all="ignore"):  # the engine refuses constants that are not finite
+            for node in self.old.nodes:
+                left, right = node.operands
+                function = FUNCTIONS[type(match.ops[node.results[0]])]
+                if left.name in names:
+                    data = function(match.value(left.name).array(), data, dtype=np.float64)
+                elif right.name in names:
+                    data = function(data, match.value(right.name).array(), dtype=np.float64)
+            return np.asarray(data, np.float32)
 
 
 class _Chain(_Constants):
@@ -70,20 +77,37 @@ class _Sums(_Chain):
     neutral = 0.0
 
     @condition
-    def keeps_the_precision(self, match: Match, a: Array, b: Array) -> str | None:
-        return precision_refusal(match, a, b)
+    def does_not_round(self, match: Match, a: Array, b: Array) -> str | None:
+        return size_refusal(match, a, b)
+
+    @condition
+    def does_not_cancel(self, match: Match, a: Array, b: Array) -> str | None:
+        return cancellation_refusal(match, self.chain(match, 0.0, "a", "b"), a, b)
 
 
 class _Products(_Chain):
     shared = ("m",)  # as in ONE, where another user keeps the first product
 
 
-def precision_refusal(match: Match, *addends: Array) -> str | None:
+def largest(*arrays: Array) -> float:
+    """Return the largest magnitude in ``arrays``."""
+    return max(float(np.abs(array).max(initial=0)) for array in arrays)
+
+
+def size_refusal(match: Match, *addends: Array) -> str | None:
     """Refuse unless all ``addends`` are at most LARGEST_ADDEND in magnitude."""
-    largest = max(np.abs(c).max(initial=0) for c in addends)
-    if largest <= LARGEST_ADDEND:
+    most = largest(*addends)
+    if most <= LARGEST_ADDEND:
         return None
-    return f"%{match.value('z').name}: expected addends up to {LARGEST_ADDEND:g}, got {largest:g}"
+    return f"%{match.value('z').name}: expected addends up to {LARGEST_ADDEND:g}, got {most:g}"
+
+
+def cancellation_refusal(match: Match, total: Array, *addends: Array) -> str | None:
+    """Refuse if one of ``addends`` exceeds their sum ``total`` more than LARGEST_CANCELLATION times."""
+    most, left = largest(*addends), largest(total)
+    if most <= LARGEST_CANCELLATION * left:
+        return None
+    return f"%{match.value('z').name}: expected addends that do not cancel, got {most:g}, in all {left:g}"
 
 
 class FuseAddWithAdd(Rules):
@@ -144,8 +168,13 @@ class _SumLast(_Constants):
     """
 
     @condition
-    def keeps_the_precision(self, match: Match, a: Array) -> str | None:
-        return precision_refusal(match, a)
+    def does_not_round(self, match: Match, a: Array) -> str | None:
+        return size_refusal(match, a)
+
+    @condition
+    def does_not_cancel(self, match: Match, c: Array) -> str | None:
+        scaled = self.chain(match, 0.0, "a", "b")
+        return cancellation_refusal(match, self.chain(match, 0.0, "a", "b", "c"), scaled, c)
 
     def constants(self, match: Match) -> dict[str, Any]:
         return {"d": self.chain(match, 1.0, "b"), "e": self.chain(match, 0.0, "a", "b", "c")}
