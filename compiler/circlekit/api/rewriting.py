@@ -118,8 +118,8 @@ def convert(
 
     ``source``: a path, the bytes of a file, or a file object opened in binary mode.
     ``target``: where to write: a path, or a stream opened in binary mode.
-    ``options``: if None, no pass runs.  Then only operators that the format or its default runtime lacks are
-    replaced.
+    ``options``: if None, no pass runs.  Then only operators that the format lacks are replaced, and a few
+    that its default runtime is known to run wrongly or not at all.
     ``format``: the format to write.  None: for a path, the format that its extension names; for a stream, the
     format of the input.
     ``is_strict``: whether to raise FileError if the extension of ``target`` names another format than
