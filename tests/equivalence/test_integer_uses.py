@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators of the texts
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
 from circlekit.ir.graph import Graph
 from circlekit.ir.text import parse_model
@@ -97,6 +98,20 @@ def test_an_operator_of_a_damaged_file_may_lack_the_operand_of_the_table() -> No
     graph = main_graph("graph main(%t: f32[7,2], %i: i32[2]) -> %y { %y = EmbeddingLookup(%i, %t) }")
     graph.ops[0].inputs.pop()
     assert index_bounds(graph) == {}
+
+
+@pytest.mark.parametrize("size", ["7", "?"])
+def test_elements_of_a_table_are_not_computed_from_the_indices(size: str) -> None:
+    graph = main_graph(
+        """
+        graph main(%table: i32[SIZE], %rows: f32[3,2], %i: i32[4]) -> %y {
+          %j = Gather(%table, %i) : i32[4]
+          %y = Gather(%rows, %j) : f32[4,2]
+        }
+    """.replace("SIZE", size)
+    )
+    table, _, index = graph.inputs
+    assert index_bounds(graph) == {id(table): 3} | ({} if size == "?" else {id(index): 7})
 
 
 def test_indices_are_not_followed_through_floats() -> None:

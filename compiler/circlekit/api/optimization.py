@@ -137,7 +137,8 @@ class Optimization:
     def legalize(self, model: Model, report: Report, name: str) -> None:
         """Replace in ``model`` the operators that the format or a target of the user lacks; check the result.
 
-        A default target, which the user did not name, does not count.
+        A default target, which the user did not name, counts only for the exception that
+        ``legalize_in_place`` describes.
         ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
@@ -145,8 +146,9 @@ class Optimization:
         report.legalizations = legalize_in_place(model, self.format, keep, targets)
         runs_pipelines = bool(self.options.passes) and only_pipelines(self.options.passes)
         if targets and report.legalizations and runs_pipelines:
-            # at first, a pass may make an operator that legalization replaces again: a later pass may merge
-            # what is written for it.  Then no pass may, so that none undoes a legalization before a fusion.
+            # in the first round, passes may make operators that have to be legalized again: what replaces
+            # these may merge with its neighbors.  In the second round they may not, so that no pass undoes a
+            # legalization whose operators a later pass could fuse.
             for is_legalized in (False, True):
                 self._merge_legalized(model, report, keep, is_legalized)
         if targets and report.legalizations and difference(self.original, model, with_names=False) is None:

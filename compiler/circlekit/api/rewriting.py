@@ -58,10 +58,12 @@ def optimize(
     model that shows the fault is written to the file.  Implies ``verify``.
     ``settings``: {name of an option of a pass: value}; a string is parsed as on the command line.
     ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
-    ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
-    if a target runs the operators that the rewrite would replace, but not the new operators.  The default is
-    litert for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last
-    pass, operators that a named target lacks are replaced, if possible; for the default target they are not.
+    ``target``: names of the runtimes that have to run the model, separated by commas.  The default is litert
+    for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last pass,
+    operators that a named target lacks are replaced, if possible; for the default target they are not.  A
+    rewrite is refused if a target runs the operators that the rewrite would replace, but neither a new
+    operator nor what would replace it in turn.  For a named target, it is also refused if the target lacks a
+    new operator, and more operators than before would be written.
     If outputs are verified, raise EquivalenceError for an operator that a target cannot run, although it was
     made from operators that the target ran.
 
@@ -118,8 +120,8 @@ def convert(
 
     ``source``: a path, the bytes of a file, or a file object opened in binary mode.
     ``target``: where to write: a path, or a stream opened in binary mode.
-    ``options``: if None, no pass runs.  Then only operators that the format or its default runtime lacks are
-    replaced.
+    ``options``: if None, no pass runs.  Then only operators that the format lacks are replaced, and a few
+    that its default runtime is known to run wrongly or not at all.
     ``format``: the format to write.  None: for a path, the format that its extension names; for a stream, the
     format of the input.
     ``is_strict``: whether to raise FileError if the extension of ``target`` names another format than

@@ -235,7 +235,10 @@ If no word contains it, the path is appended as the last word.
 
 
 def write_model(model: Model, path: Path) -> None:
-    """Write a model in the format of the extension of ``path``; any other extension means the text form."""
+    """Write a model in the format of the extension of ``path``; any other extension means the text form.
+
+    Raise the errors of ``save``.
+    """
     if format_of(path):
         save(model, path)
     else:
@@ -259,7 +262,7 @@ class ShowsFault:
     def __call__(self, model: Model) -> bool:
         """Run the command on ``model``.
 
-        Raise FileError if the model cannot be written or the command cannot be started.
+        Raise FileError if the command cannot be started, and the errors of ``write_model``.
         """
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {counted(len(model.main), 'operator')}")

@@ -46,7 +46,7 @@ def _uses(start: Value) -> Iterator[tuple[Op, int]]:
         value = pending.pop()
         for op, position in value.uses:
             yield op, position
-            if _indexed_size(op, position) is not None:
+            if _holds_indices(op, position):
                 continue
             for result in following_values(op, position):
                 if result.dtype.is_integer and id(result) not in seen:
@@ -72,14 +72,20 @@ LIMITED_OPERANDS = {
 """By operator: the operand that has the axes of the result, but may not hold every integer."""
 
 
+def _holds_indices(op: Op, position: int) -> bool:
+    return op.code in TABLES and position == TABLES[op.code][0]
+
+
 def _indexed_size(op: Op, position: int) -> int | None:
     """Return the size that operand ``position`` of ``op`` indexes.
 
     Return None if the size is unknown, or if this operand has no indices.  GATHER_ND indexes as many leading
     axes as the last dimension of its indices says: return the smallest.
     """
-    index_position, table_position = TABLES.get(op.code, (None, 0))
-    has_table = position == index_position and table_position < len(op.inputs)  # a damaged file may lack it
+    if not _holds_indices(op, position):
+        return None
+    _, table_position = TABLES[op.code]
+    has_table = table_position < len(op.inputs)  # a damaged file may lack it
     data = op.inputs[table_position] if has_table else None
     if data is None or not data.shape:
         return None
@@ -100,7 +106,7 @@ def _reads_data(op: Op, position: int) -> bool:
 
 
 def holds_data(op: Op, position: int) -> bool:
-    """Return whether operand ``position`` of ``op`` has the axes of the result, or is what it moves."""
+    """Return whether operand ``position`` of ``op`` has the axes of the result, or is what ``op`` moves."""
     if not op.operands:  # an opaque operator
         return False
     if op.layout_operands:
