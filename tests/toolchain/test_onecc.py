@@ -218,6 +218,10 @@ def test_environment_and_backends(run: Run, work: Path, program: Callable[[str],
     )
     assert run(["-T", "rose"], f"{text}input=a.circle\nf=True\n")[0] == 0
     assert (work / "called.txt").read_text() == "npu-compile --target rose --fast a.circle set\n"
+    # a key of [DEFAULT] that the schema file does not know is ignored
+    default = f"[DEFAULT]\nname=a\n{text}input=%(name)s.circle\n"
+    command = "npu-compile --target rose a.circle"
+    assert run(["-T", "rose"], default) == (0, f"{command}\n", "")
     code, out, _ = run(["-T", "rose"], f"{text}input=a.circle\nodd=True\n")
     assert code == 0
     assert out.splitlines() == [  # ONE prints the help of the program

@@ -106,7 +106,8 @@ class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
     ``outer``: see ``_changes_leading_ones``.
-    ``read``: for each READ_VARIABLE of a variable in ``contents``, the new shape of its result.
+    ``read``: for each operator that reads or assigns a variable in ``contents``, the new shape of that
+    variable.  READ_VARIABLE has a result of this shape.
     ``old``: the former shape of each value that has a new shape.
     ``integers``: the elements of results that are known before a run.
     ``done``: for each graph that was visited, the shapes of its inputs.  ``visited``: the operators so far.

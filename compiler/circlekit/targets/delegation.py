@@ -76,8 +76,8 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, one or more operators of one graph, may divide a partition.
 
-        Return False if the delegate already runs all of ``ops``.  Return False, too, if there would be more
-        partitions than now with a delegate that runs them.  Otherwise return True.
+        Return False if the delegate runs all of ``ops``, or if it would have more partitions by running them.
+        Otherwise return True.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):

@@ -23,10 +23,10 @@ Dims = tuple[int, ...]
 
 
 def tolerated(graph: Graph, target: Target) -> set[Op]:
-    """Return the operators with ignored attributes that ``target`` refuses, but runs correctly in ``graph``.
+    """Return the operators with ignored attributes that ``target`` refuses, but that do no harm in ``graph``.
 
-    Correctly: if these operators ignore the attributes, all outputs of the graph still have the right
-    elements and shapes.
+    They do no harm if all outputs of the graph have the right elements and shapes, although the runtime
+    ignores the attributes of these operators.
     """
     found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
     return _Shapes(graph, target, found).tolerated() if found else found

@@ -128,8 +128,11 @@ def _shared_operand(
     """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
     The result of a view (``planner.views``) shares the buffer of the first operand.  Another operator may
-    overwrite an operand (``planner.in_place``) that has the size of the result, SMALLEST_SHARED_BYTES or
-    more, and the use count 1 (``_use_counts``); that of the first value in its buffer must be at most 1.
+    overwrite an operand (``planner.in_place``) under these conditions:
+
+    - The operand has the size of the result, which is at least SMALLEST_SHARED_BYTES.
+    - The use count (``_use_counts``) of the operand is 1, and that of the first value in its buffer 0 or 1.
+
     A graph output has a buffer of its own.  Constants, variables, graph inputs and values that are not placed
     share no buffer.
     ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value

@@ -23,11 +23,11 @@ Other keys of a table:
                   ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
                   named there, a list of forms, or "any"; see ``Target.delegate_refusal``
     delegated_custom  the custom operators that the delegate runs
-    unpacks       operators, with the forms that the delegate computes when the model is loaded, if their
-                  operand is constant; then it takes the result for a constant
+    unpacks       operator -> forms.  If its operand is constant, the delegate computes such an operator when
+                  the model is loaded, and then takes the result for a constant
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    checks_scales true if a model does not load if the scales of a tensor do not fit its shape
+    checks_scales true if no model loads in which the scales of a tensor do not fit its shape
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
                   of bytes that it could copy in this time
 """

@@ -3,7 +3,8 @@
 
 A section gives the options of a driver, one of ONE's one-* commands, and has the driver's name.  With its
 option ``--section``, a driver reads another section instead.  Three sections belong to no driver: see ONECC.
-The keys of [DEFAULT] in an INI file belong to every section that knows them; other sections ignore them.
+The keys of [DEFAULT] in an INI file belong to every section that knows them, and to [Environment], which has
+no fixed keys; other sections ignore them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ def plan(
         command = {"compile": "codegen"}.get(suffix, suffix)  # schema files are named after the command
         schema = session.installation.schema_file(chosen, command)
         if schema is not None and not section.get("command"):
-            return [_by_schema(schema, target, section, None if is_dry else session)]
+            return [
+                _by_schema(schema, target, invocation.configuration, section, None if is_dry else session)
+            ]
         # if there is no schema file, a backend that the section names has precedence over the target's
         has_backend = bool(section.get("backend") or named)
         if schema is not None or not has_backend:
@@ -141,15 +143,20 @@ def _command(section: dict[str, str], configuration: Configuration) -> list[str]
 
 
 def _by_schema(
-    schema: Path, target: str, section: dict[str, str], session: Session | None
+    schema: Path,
+    target: str,
+    configuration: Configuration,
+    section: dict[str, str],
+    session: Session | None,
 ) -> tuple[str, list[str]]:
     """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    If the schema file does not know a key of the section, print a warning in ``session``, and run the program
-    with ``-h`` to show its options.  If ``session`` is None, do neither.
+    If the schema file does not know a key of the section, other than those of [DEFAULT], print a warning in
+    ``session``, and run the program with ``-h`` to show its options.  If ``session`` is None, do neither.
     """
     parser = load_schema(schema, target)
-    words, unknown = parser.words(section)
+    words, unused = parser.words(section)
+    unknown = [key for key in unused if key not in configuration.defaults]
     driver = str(parser.driver)
     if unknown and session is not None:
         session.say(f"WARNING: there are invalid options {unknown}")

@@ -113,7 +113,7 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit or, if a name is given, what the driver of this name has as version.
+    """Print the version of circlekit; if a name is given, print what ``--version`` of that driver prints.
 
     The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the exit code 0.
     """
