@@ -48,9 +48,8 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.  For integer ``x`` the
     result has the dtype of the operator's result; for float ``x`` (hybrid) it is float32.
     """
-    if (
-        op.input.dtype is f32 and op.weights.dtype is DType.UINT4
-    ):  # as ONE's interpreter; LiteRT has no kernel
+    # as in ONE's interpreter; LiteRT has no such kernel
+    if op.input.dtype is f32 and op.weights.dtype is DType.UINT4:
         zeros = weight_zero_points(op.weights, len(weights)).reshape(-1, 1)
         scale = channel_scales(op.weights, len(weights)).reshape(-1, 1)
         return _finished(op, x @ ((weights - zeros).astype(np.float32) * scale).T, bias)

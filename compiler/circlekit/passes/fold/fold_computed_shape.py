@@ -54,13 +54,8 @@ def _result_shape(x: Value, computed: Value, z: Value) -> Dims | None:
     copied = [_copied_axis(v, x) for v in values if not v.is_const]
     size, known = (prod(d for d in dims if d not in (None, -1)) for dims in (x.shape, entries))
     places = [i for i, v in enumerate(values) if v.is_const and entries[i] == -1]
-    if (
-        copied != [axis for axis, d in enumerate(x.shape) if d is None]
-        or len(copied) != 1
-        or len(places) != 1
-    ):
-        return z.shape
-    if known == 0 or size % known:
+    unknown = [axis for axis, d in enumerate(x.shape) if d is None]
+    if len(unknown) != 1 or copied != unknown or len(places) != 1 or known == 0 or size % known:
         return z.shape
     return (*z.shape[: places[0]], size // known, *z.shape[places[0] + 1 :])
 
