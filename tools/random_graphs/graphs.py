@@ -89,14 +89,13 @@ def repeat_operator(m: ModelBuilder) -> Value:
     if not ops:
         raise Rejected
     op = ops[-1 - m.below(min(len(ops), 6))]
-    operands = list(op.inputs)
-    if op.commutative and m.chance(0.3):
-        operands.reverse()
+    operands = list(op.inputs[::-1] if op.commutative and m.chance(0.3) else op.inputs)
     for index, value in enumerate(operands):
         if value is not None and value.is_const and m.chance(0.5):
             name = m.graph.unique_name("same")
             operands[index] = Value.constant(name, value.array().copy(), value.quantization)
-    return m.add(type(op)(*operands, **op.attribute_values))
+    result = Value.of_type(op.output, m.graph.unique_name(op.output.name))  # with its quantization
+    return m.add(type(op)(*operands, results=[result], **op.attribute_values))
 
 
 def constant_chain(m: ModelBuilder) -> Value:
