@@ -42,8 +42,8 @@ def load(source: ModelFile) -> Model:
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
     Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
-    Dimensions of results that follow an unknown dimension of an input are unknown, also if the file states a
-    number there (see ``release_dims``).
+    If a dimension that follows an unknown one of an input is stated as 0, such dimensions become unknown (see
+    ``release_dims``).
     Issue a FormatWarning for each part of a file that is lost.  Raise:
 
     - FileError if the file, or a file that a recipe names, cannot be read, or if ``source`` has another type

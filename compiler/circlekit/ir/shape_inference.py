@@ -37,11 +37,13 @@ TRIAL_SIZES = (5040, 10080)
 def release_dims(model: Model) -> list[Value]:
     """Make dimensions of results unknown if they follow unknown ones of inputs; return the changed values.
 
-    Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
-    infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
-    numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand stays.
+    This is done only if such a dimension is stated as 0.  Some exporters state 0 there, or the batch of a
+    sample.  Runtimes ignore it, because they infer the shapes of results again.  In a model without such a 0,
+    the numbers may be right: a pass may have removed the RESHAPE that proved them.
+    A dimension follows an unknown one if the shape rule infers different numbers for two sizes of the unknown
+    dimensions; one that depends on the elements of an operand stays.
     """
-    released = []
+    released: dict[Value, list[int]] = {}
     for graph in {model.main: None, **dict.fromkeys(s.graph for s in model.signatures)}:
         # for each value, the axes with a size that follows an unknown one of an input
         variable = {v: axes for v in graph.inputs if (axes := _unknown_axes(v.shape))}
@@ -57,9 +59,12 @@ def release_dims(model: Model) -> list[Value]:
                         continue
                     variable[value] = axes
                     if any(value.shape[axis] is not None for axis in axes):
-                        value.shape = _with_sizes(value.shape, axes, None)
-                        released.append(value)
-    return released
+                        released[value] = axes
+    if not any((value.shape or ())[axis] == 0 for value, axes in released.items() for axis in axes):
+        return []
+    for value, axes in released.items():
+        value.shape = _with_sizes(value.shape or (), axes, None)
+    return list(released)
 
 
 def _types_for(op: Op, operands: dict[Value, list[int]], size: int) -> tuple[TensorType, ...]:
