@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, format_shape
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.rewrite.match import Match
@@ -87,6 +87,14 @@ class _Sums(_Chain):
 
 class _Products(_Chain):
     shared = ("m",)  # as in ONE, where another user keeps the first product
+
+    @condition
+    def is_no_quotient(self, x: Value) -> str | None:
+        """``x`` is no quotient with a computed divisor: for 0, LiteRT returns the largest number."""
+        op = x.producer
+        if not isinstance(op, Div) or op.rhs.is_const:
+            return None
+        return f"%{x.name}: is a quotient, which may be so large that the first product overflows"
 
 
 def largest(*arrays: Array) -> float:
