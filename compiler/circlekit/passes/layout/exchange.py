@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Shape, Value
-from circlekit.ops.dimensions import known_dims
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, keeps_order
@@ -21,23 +20,28 @@ from circlekit.passes.support.insertion import Inserter
 
 
 class Exchange(NamedTuple):
-    """``reshape``, which is in no graph, read ``moved``; its users read the result of ``transpose`` now."""
+    """``reshape``, which is in no graph, read ``moved``; its users read ``result`` of a Transpose now."""
 
     reshape: Reshape
     moved: Value
-    transpose: Transpose
+    result: Value
 
-    def finish(self, graph: Graph) -> None:
-        """Undo the exchange if ``transpose``, and the producer of ``moved``, are still there."""
-        producer = self.moved.producer
-        if self.transpose.graph is graph and producer is not None and producer.graph is graph:
-            self.reshape.set_input(0, self.moved)
-            graph.insert_before(self.transpose, self.reshape)
-            graph.replace(self.transpose.output, self.reshape.output)
-            remove_unused(graph, self.transpose.output)
-        else:
+    def finish(self, graph: Graph) -> bool:
+        """Undo the exchange if ``moved`` and ``result`` are both still computed; return whether it stays.
+
+        Then a Transpose was not saved, and ``reshape`` moves no bytes.
+        """
+        producers = self.moved.producer, self.result.producer
+        if any(op is None or op.graph is not graph for op in producers):
             self.reshape.drop_inputs()
             remove_unused(graph, self.moved)
+            return True
+        assert producers[1] is not None
+        self.reshape.set_input(0, self.moved)
+        graph.insert_before(producers[1], self.reshape)
+        graph.replace(self.result, self.reshape.output)
+        remove_unused(graph, self.result)
+        return False
 
 
 def exchanged(graph: Graph, reshape: Reshape) -> Exchange | None:
@@ -45,23 +49,22 @@ def exchanged(graph: Graph, reshape: Reshape) -> Exchange | None:
 
     Return None if the two cannot be exchanged, or if the result is not only reduced.
     """
-    transpose = reshape.input.producer
-    perm, shape = constant_perm(transpose), reshape.output.shape
-    if not isinstance(transpose, Transpose) or perm is None or shape is None or None in shape:
+    moved, result = reshape.input, reshape.output
+    perm = constant_perm(transpose := moved.producer)
+    if not isinstance(transpose, Transpose) or perm is None:
         return None
     x = transpose.input
-    if x.shape is None or None in x.shape or reshape.output.quantization or x.is_variable:
+    if not (x.is_static and moved.is_static and result.is_static) or result.quantization or x.is_variable:
         return None
-    found = _exchanged_steps(known_dims(x.shape), perm, known_dims(shape))
-    if found is None or not _is_only_reduced(graph, reshape.output, found[1]):
+    found = _exchanged_steps(x.static_shape, perm, result.static_shape)
+    if found is None or not _is_only_reduced(graph, result, found[1]):
         return None
     new = Inserter(graph, reshape)
-    result = new.transposed(new.reshaped(x, found[0]), found[1])
-    graph.replace(reshape.output, result)
+    exchanged_result = new.transposed(new.reshaped(x, found[0]), found[1])
+    graph.replace(result, exchanged_result)
     graph.unlink(reshape)
     reshape.set_input(0, None)
-    assert isinstance(result.producer, Transpose)
-    return Exchange(reshape, transpose.output, result.producer)
+    return Exchange(reshape, moved, exchanged_result)
 
 
 def _exchanged_steps(

@@ -109,14 +109,13 @@ class OptimizeLayout(GraphPass):
         graph, epoch = writer.graph, writer.graph.epoch
         candidates = (exchanged(graph, op) for op in graph.ops if isinstance(op, Reshape))
         found = [exchange for exchange in candidates if exchange is not None]
-        ranks = {exchange.transpose.output.known_rank for exchange in found}
+        ranks = {exchange.result.known_rank for exchange in found}
         perms_by_rank = [perms for perms in perms_of_ranks(graph) if len(perms[0]) in ranks]
         changes = sum(self.sweep(writer, perms, run_bytes) for perms in perms_by_rank)
-        for exchange in found:
-            exchange.finish(graph)
+        stays = [exchange.finish(graph) for exchange in found]
         if not changes:
             graph.epoch = epoch
-        return changes
+        return changes if any(stays) else 0
 
     def explain(self, graph: Graph, perms: Sequence[Perm], context: Context) -> None:
         """Record why transposes remain: operators with a fixed layout, inputs and outputs."""
