@@ -90,11 +90,7 @@ class _Products(_Chain):
 
     @condition
     def is_no_quotient(self, x: Value) -> str | None:
-        """``x`` is no quotient with a computed divisor: for 0, LiteRT returns the largest number."""
-        op = x.producer
-        if not isinstance(op, Div) or op.rhs.is_const:
-            return None
-        return f"%{x.name}: is a quotient, which may be so large that the first product overflows"
+        return quotient_refusal(x)
 
 
 def largest(*arrays: Array) -> float:
@@ -108,6 +104,21 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
     if most <= LARGEST_ADDEND:
         return None
     return f"%{match.value('z').name}: expected addends up to {LARGEST_ADDEND:g}, got {most:g}"
+
+
+def quotient_refusal(x: Value) -> str | None:
+    """Refuse if ``x`` follows from a quotient with a computed divisor.
+
+    For the divisor 0, LiteRT returns the largest number, which elementwise operators may keep about as large.
+    """
+    op = x.producer
+    while op is not None and op.elementwise:
+        if isinstance(op, Div) and not op.rhs.is_const:
+            quotient = f"%{op.output.name}: is a quotient"
+            return f"{quotient}, which may be so large that the first product overflows"
+        computed = [value for value in op.inputs if value is not None and not value.is_const]
+        op = computed[0].producer if len(computed) == 1 else None
+    return None
 
 
 def cancellation_refusal(match: Match, total: Array, *addends: Array) -> str | None:
@@ -157,6 +168,10 @@ class _ProductLast(_Constants):
         p = Mul(x, d)
         z = Add(p, e)                   {act: act}
     """
+
+    @condition
+    def is_no_quotient(self, x: Value) -> str | None:
+        return quotient_refusal(x)
 
     def constants(self, match: Match) -> dict[str, Any]:
         return {"d": self.chain(match, 1.0, "a", "c"), "e": self.chain(match, 0.0, "b", "c")}
