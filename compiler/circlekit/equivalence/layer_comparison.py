@@ -24,7 +24,7 @@ Results = Mapping[str, Array]
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Compare ``after`` with the reference model of ``verifier``: the main graphs, then ``verifier.others``.
+    """Compare ``after`` with the reference model of ``verifier``: the main graphs, then the other signatures.
 
     The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
     output of the graph has another dtype, scale or zero point in the second model, as in a float model and
@@ -70,7 +70,8 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
-    earlier = [inputs_for(after, before, each) or each for each in run.earlier]  # not None: as ``inputs``
+    converted = (inputs_for(after, before, each) for each in run.earlier)
+    earlier = [each for each in converted if each is not None]  # each fits, as ``inputs`` does
     if pair is not None and pair.after is after and run.label in pair.outputs:  # ``after`` has already run
         outputs = pair.outputs[run.label]
     else:

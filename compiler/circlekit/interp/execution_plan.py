@@ -105,8 +105,8 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
     """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty.
 
-    A dimension of 0 or less counts as 1: a kernel may need memory even for an empty result, namely for the
-    indices along its other axes.
+    A dimension of 0 or less counts as 1: a kernel may need memory even for an empty result.  For instance, a
+    GATHER to [0, N] still computes N indices.
     """
     total = 0
     for result in types:

@@ -342,7 +342,7 @@ class GraphChooser(ConstantForms):
         for value in self.graph.values():
             if is_computed_float(value) and value.name in self.rounded:
                 plan.tensors.setdefault(value.name, self.rounded[value.name])
-        # an input that only a QUANTIZE reads may be stored in the form of the result
+        # a float input gets its given form, such as that of the QUANTIZE that reads it
         for value in self.graph.inputs:
             if is_float(value) and value.name in self.given:
                 plan.tensors.setdefault(value.name, self.given[value.name])

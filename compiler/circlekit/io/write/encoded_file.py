@@ -40,7 +40,7 @@ class Encoded:
     """A file to be written.
 
     ``skeleton``: everything except the payloads.  ``payloads``: the data of buffers, and custom options that
-    are external data, by position.
+    are external data, in the order of their positions.
     ``sources``: the maps of the files from which the model was loaded, of which the bytes may be views.
     ``tail``: bytes to append.
     """

@@ -20,7 +20,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 class FoldComputedShape(Rewrite):
     """reshape(x, computed)  ==  reshape(x, constant), if at most one dimension of the result is unknown.
 
-    So exporters write a RESHAPE to [shape(x)[0], 32] or [shape(x)[0], -1] if the batch is unknown.
+    Exporters write a RESHAPE to [shape(x)[0], 32] or [shape(x)[0], -1] in this form if the batch is unknown.
     """
 
     name = "fold_computed_shape"

@@ -73,7 +73,7 @@ class Solver:
     """Searches for a configuration of ``model``, a float model with recorded ranges.
 
     ``settings``: the settings for ``quantize_with_minmax``.  For ``bisect``, their default dtype is uint8.
-    ``say``: is called with each line that ONE's program prints.
+    ``say``: is called with each line of the log: ONE's lines, and one more if no cut reaches the target.
     """
 
     model: Model

@@ -152,7 +152,7 @@ def origin_rule(value: Value) -> OneRule:
     The search goes back from ``value``.  It passes two kinds of operators and goes on with the producer of
     their operand: an operator whose rule has ``forward``, because its result has the scale of that operand;
     and a QUANTIZE, which only converts the same numbers to another dtype.  The returned rule gives the scale
-    for both dtypes.  If the search ends at an input or a constant, return RECORDED.
+    before and after such a QUANTIZE.  If the search ends at an input or a constant, return RECORDED.
     Like ONE's ``activation_qtype``, the search ignores ``--TF-style_maxpool``: it ends at a MAX_POOL_2D.
     """
     op = value.producer
