@@ -146,6 +146,15 @@ def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
     assert [v.shape for v in model.main.values()] == [(), ()]
 
 
+def test_a_rank_that_is_settled_late_reaches_earlier_operators() -> None:
+    """The Neg reads %x before the MaxPool2D shows that %x has an unknown rank."""
+    model = parse_model(
+        "graph main(%x: f32[]) -> %y, %z {\n%y = Neg(%x)\n%z = MaxPool2D(%x): f32[1,4,4,2]\n}"
+    )
+    settle_ranks(model)
+    assert [v.shape for v in model.main.values()] == [None, None, (1, 4, 4, 2)]
+
+
 def test_an_operator_that_fits_no_rank_is_refused() -> None:
     model = parse_model("graph main(%x: f32[], %z: f32[3]) -> %y {\n%y = MaxPool2D(%z): f32[]\n}")
     with pytest.raises(ShapeError, match="op 0 MaxPool2D"):

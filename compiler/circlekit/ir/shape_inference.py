@@ -181,9 +181,12 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     get an unknown rank.  If a shape then still contradicts a shape rule, raise ModelError, mostly ShapeError,
     with the place; if ``strict`` is false, ignore the contradiction.
     """
-    for op in (op for graph in callees_first(model) for op in graph):
-        with _placed(op, model) if strict else suppress(CirclekitError):
-            _settle(op)
+    before, graphs = None if strict else 0, callees_first(model)
+    while (left := sum(_may_be_unranked(v) for graph in graphs for v in graph.values())) != before:
+        for op in (op for graph in graphs for op in graph):
+            with _placed(op, model) if strict else suppress(CirclekitError):
+                _settle(op)
+        before = left  # again, if an operand has changed after the operators that read it
 
 
 def _settle(op: Op) -> None:

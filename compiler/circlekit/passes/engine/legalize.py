@@ -236,8 +236,7 @@ def legalize_in_place(
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
     members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
     unsettled = [v for graph in model.graphs for v in graph.values() if v.shape == () and v.data is None]
-    if unsettled:
-        settle_ranks(model, strict=False)
+    settle_ranks(model, strict=False)
     made: Counter[str] = Counter()
     # the depth in this round; at 0 new operators must run as they are, above 0 they may be replaced again
     level = 0

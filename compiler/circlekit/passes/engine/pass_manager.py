@@ -42,7 +42,7 @@ def run_passes(
 
     The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
     changes nothing before the next group runs; then all groups run again.  ``before`` and ``after`` are
-    called before and after each run of a pass.  Before the first pass, ``settle_ranks`` decides which values
+    called before and after each run of a pass.  Before each round, ``settle_ranks`` decides which values
     of shape [] are scalars, and which have an unknown rank.  At the end, if the format of ``context`` is
     circle, operator versions that are too low are cleared, so that saving derives new ones.
 
@@ -58,9 +58,9 @@ def run_passes(
         is_open = not is_phase
         members = item.passes if isinstance(item, Phase) else (item,)
         groups[-1] += [_Step(member, before, after) for member in members]
-    if groups:
-        settle_ranks(model, strict=False)
     for _ in _rounds(model):
+        if groups:
+            settle_ranks(model, strict=False)
         changing = [name for group in groups for name in _fixed_point(group, model, context)]
         if not changing:
             if context.format == "circle":
