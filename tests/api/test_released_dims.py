@@ -17,12 +17,12 @@ BATCH = 3
 
 
 def dynamic_model(batch: int) -> Model:
-    """Return a model for any batch size; its last two operators state 0 and ``batch``."""
+    """Return a model for any batch size; the results of its last two operators state ``batch``."""
     return circlekit.parse(
         f"""
         graph main(%x: f32[?,4,6,8]) -> %y {{
           %t = Transpose(%x, [0, 2, 3, 1])  : f32[?,6,8,4]
-          %p = Mean(%t, [2]) {{keep_dims: true}}  : f32[0,6,1,4]
+          %p = Mean(%t, [2]) {{keep_dims: true}}  : f32[{batch},6,1,4]
           %y = Transpose(%p, [0, 3, 1, 2])  : f32[{batch},4,6,1]
         }}
         """
@@ -47,7 +47,10 @@ def test_a_stated_batch_is_no_limit(stated: int, tmp_path: Path) -> None:
     assert expected.shape == (BATCH, 4, 6, 1)
     model = circlekit.load(before)
     np.testing.assert_allclose(circlekit.run(model, [x])[0], expected, rtol=1e-6, atol=1e-6)
+    assert model.main.outputs[0].shape == (stated, 4, 6, 1)  # as in the file
     circlekit.optimize(model, verify=True)
+    assert model.main.outputs[0].shape == (None, 4, 6, 1)
+    assert circlekit.compare(circlekit.load(before), model)
     assert "Mean" in str(model)
     circlekit.save(model, after)
     np.testing.assert_allclose(run_litert(after, x), expected, rtol=1e-6, atol=1e-6)

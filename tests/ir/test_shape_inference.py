@@ -195,7 +195,6 @@ def test_dimensions_that_follow_an_unknown_one_are_released() -> None:
 @pytest.mark.parametrize(
     ("inputs", "statement"),
     [
-        ("%x: f32[?,4]", "%y = Relu(%x) : f32[20,4]"),  # nothing is stated as 0
         ("%x: f32[5,4]", "%y = Relu(%x) : f32[5,4]"),
         ("%x: f32[?,4], %s: i32[2]", "%y = Reshape(%x, %s) : f32[2,10]"),  # depends on the elements of %s
         ("%x: f32[?,4]", "%y = Add(%x, [[1.0], [2.0], [3.0]]) : f32[3,4]"),  # does not depend on the size

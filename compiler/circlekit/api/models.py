@@ -23,7 +23,6 @@ from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_writer import require_directory
 from circlekit.io.write.save import check_extension, check_format, encoded, format_of, write
 from circlekit.ir.graph import Model, check_model
-from circlekit.ir.shape_inference import release_dims
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.legalize import legalize
@@ -42,8 +41,6 @@ def load(source: ModelFile) -> Model:
 
     The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
     Constants of a circle or TFLite model are read-only views of the bytes or of a memory map of the file.
-    If a dimension that follows an unknown one of an input is stated as 0, such dimensions become unknown (see
-    ``release_dims``).
     Issue a FormatWarning for each part of a file that is lost.  Raise:
 
     - FileError if the file, or a file that a recipe names, cannot be read, or if ``source`` has another type
@@ -64,7 +61,6 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
     is_text = probe != b"" and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
     if not is_text:
         model, file = load_bytes(content, name), content
-        release_dims(model)
     elif isinstance(source, str | os.PathLike):
         model = _recipe(content, name)
     else:  # not from a path: the recipe must not name files, because no folder is known

@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.shape_inference import following_axes, with_dims
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.passes.engine.optimization_report import equal_within
 
@@ -61,19 +62,22 @@ Interface = list[tuple[str, str]]
 def interface_of(model: Model) -> Interface:
     """Return the inputs and outputs of the main graph and of the signatures as text.
 
-    The text has name, dtype and shape, but neither scales nor zero points.
+    The text has name, dtype and shape, but neither scales nor zero points.  A dimension that follows an
+    unknown one of an input is unknown, also if a number is stated (see ``following_axes``).
     """
-    parts = [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
-    parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
+    following = following_axes(model)
+
+    def describe(value: Value) -> str:
+        shape = value.shape and with_dims(value.shape, following.get(value, ()), None)
+        return f"%{value.name}: {value.dtype.short}{format_shape(shape)}"
+
+    parts = [(f"input {i}", describe(v)) for i, v in enumerate(model.main.inputs)]
+    parts += [(f"output {i}", describe(v)) for i, v in enumerate(model.main.outputs)]
     for signature in model.signatures:
         place = f"signature {signature.key!r}"
-        parts += [(f"{place} input {name!r}", _describe(v)) for name, v in signature.inputs.items()]
-        parts += [(f"{place} output {name!r}", _describe(v)) for name, v in signature.outputs.items()]
+        parts += [(f"{place} input {name!r}", describe(v)) for name, v in signature.inputs.items()]
+        parts += [(f"{place} output {name!r}", describe(v)) for name, v in signature.outputs.items()]
     return parts
-
-
-def _describe(value: Value) -> str:
-    return f"%{value.name}: {value.dtype.short}{format_shape(value.shape)}"
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:

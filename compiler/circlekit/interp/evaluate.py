@@ -103,9 +103,19 @@ def compute(
     for value, result in zip(op.results, results, strict=True):
         if result is None:
             raise ModelError(f"result %{value.name}: expected an array from the kernel, got None")
+    is_resized = _is_resized(op, operands)
     for value, array in zip(op.results, arrays, strict=True):
-        check_type(value, array, "result")
+        check_type(value, array, "result", is_resized)
     return arrays
+
+
+def _is_resized(op: Op, operands: Sequence[Array | None]) -> bool:
+    """Return whether an operand has another shape than declared, as those that follow an unknown dimension.
+
+    Then the results may have other shapes than declared, too: as in LiteRT, the shape rule determines them.
+    """
+    pairs = zip(op.inputs, operands, strict=False)
+    return any(v is not None and a is not None and v.shape != a.shape for v, a in pairs)
 
 
 KERNEL_ERRORS = (ValueError, IndexError, ArithmeticError)
@@ -128,16 +138,17 @@ def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> 
     return ModelError(f"{op.code} failed on operands {types}: {error}")
 
 
-def check_type(value: Value, array: Array, role: str) -> None:
+def check_type(value: Value, array: Array, role: str, is_resized: bool = False) -> None:
     """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
     Not checked are dtypes that numpy lacks, unknown ranks and dimensions, and the shape of a result that is
     declared as [] (see ``_is_rank_known``).  ``role``: "input" or "result", for the message.
+    ``is_resized``: check only the dtype.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
     shape = value.shape
-    if shape is None or not _is_rank_known(value):
+    if shape is None or is_resized or not _is_rank_known(value):
         return
     pairs = zip(shape, array.shape, strict=False)
     if len(shape) != array.ndim or any(declared not in (None, size) for declared, size in pairs):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, counted
@@ -31,21 +31,31 @@ def infer_shapes(model: Model) -> int:
 
 
 TRIAL_SIZES = (5040, 10080)
-"""What stands for unknown dimensions in ``release_dims``; RESHAPE can divide them by many numbers."""
+"""What stands for unknown dimensions in ``following_axes``; RESHAPE can divide them by many numbers."""
 
 
 def release_dims(model: Model) -> list[Value]:
-    """Make dimensions of results unknown if they follow unknown ones of inputs; return the changed values.
+    """Make stated dimensions unknown if they follow unknown ones of inputs; return the changed values.
 
-    This is done only if such a dimension is stated as 0.  Some exporters state 0 there, or the batch of a
-    sample.  Runtimes ignore it, because they infer the shapes of results again.  In a model without such a 0,
-    the numbers may be right: a pass may have removed the RESHAPE that proved them.
-    A dimension follows an unknown one if the shape rule infers different numbers for two sizes of the unknown
-    dimensions; one that depends on the elements of an operand stays.
+    See ``following_axes``.
     """
-    released: dict[Value, list[int]] = {}
+    released = []
+    for value, axes in following_axes(model).items():
+        if (shape := with_dims(value.shape or (), axes, None)) != value.shape:
+            value.shape = shape
+            released.append(value)
+    return released
+
+
+def following_axes(model: Model) -> dict[Value, list[int]]:
+    """Return, by result, the axes whose dimensions follow unknown dimensions of inputs.
+
+    Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
+    infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
+    numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand does not.
+    """
+    following = dict[Value, list[int]]()
     for graph in {model.main: None, **dict.fromkeys(s.graph for s in model.signatures)}:
-        # for each value, the axes with a size that follows an unknown one of an input
         variable = {v: axes for v in graph.inputs if (axes := _unknown_axes(v.shape))}
         for op in graph if variable else ():
             operands = {v: variable[v] for v in op.inputs if v is not None and v in variable}
@@ -55,16 +65,9 @@ def release_dims(model: Model) -> list[Value]:
                 trials = [_types_for(op, operands, size) for size in TRIAL_SIZES]
                 for value, *types in zip(op.results, *trials, strict=True):
                     axes = _different_axes(*(t.shape for t in types))
-                    if not axes or value.shape is None or len(value.shape) <= max(axes):
-                        continue
-                    variable[value] = axes
-                    if any(value.shape[axis] is not None for axis in axes):
-                        released[value] = axes
-    if not any((value.shape or ())[axis] == 0 for value, axes in released.items() for axis in axes):
-        return []
-    for value, axes in released.items():
-        value.shape = _with_sizes(value.shape or (), axes, None)
-    return list(released)
+                    if axes and value.shape is not None and len(value.shape) > max(axes):
+                        variable[value] = following[value] = axes
+    return following
 
 
 def _types_for(op: Op, operands: dict[Value, list[int]], size: int) -> tuple[TensorType, ...]:
@@ -72,7 +75,7 @@ def _types_for(op: Op, operands: dict[Value, list[int]], size: int) -> tuple[Ten
     before = {value: value.shape for value in operands}
     try:
         for value, axes in operands.items():
-            value.shape = _with_sizes(value.shape or (), axes, size)
+            value.shape = with_dims(value.shape or (), axes, size)
         return result_types(op)
     finally:
         for value, shape in before.items():
@@ -90,8 +93,8 @@ def _different_axes(first: Shape | None, second: Shape | None) -> list[int]:
     return [axis for axis, (a, b) in pairs if a != b and None not in (a, b)]
 
 
-def _with_sizes(shape: Shape, axes: list[int], size: int | None) -> Shape:
-    """Return ``shape`` with ``size`` on ``axes``."""
+def with_dims(shape: Shape, axes: Sequence[int], size: int | None) -> Shape:
+    """Return ``shape`` with ``size`` on ``axes``; None: an unknown dimension."""
     return tuple(size if axis in axes else dim for axis, dim in enumerate(shape))
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.shape_inference import release_dims, settle_ranks
 from circlekit.ir.value import Value
 from circlekit.passes.engine.optimization_report import PassRecord
 from circlekit.passes.engine.registry import find_pass
@@ -42,8 +42,8 @@ def run_passes(
 
     The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
     changes nothing before the next group runs; then all groups run again.  ``before`` and ``after`` are
-    called before and after each run of a pass.  Before each round, ``settle_ranks`` decides which values
-    of shape [] are scalars, and which have an unknown rank.  At the end, if the format of ``context`` is
+    called before and after each run of a pass.  Before each round, shapes that may be
+    wrong become unknown (``settle_ranks``, ``release_dims``).  At the end, if the format of ``context`` is
     circle, operator versions that are too low are cleared, so that saving derives new ones.
 
     Return a record for each pass, in order.  Raise RewriteError for a name that no pass has (also for
@@ -61,6 +61,7 @@ def run_passes(
     for _ in _rounds(model):
         if groups:
             settle_ranks(model, strict=False)
+            release_dims(model)
         changing = [name for group in groups for name in _fixed_point(group, model, context)]
         if not changing:
             if context.format == "circle":
