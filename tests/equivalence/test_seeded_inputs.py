@@ -249,6 +249,7 @@ def test_an_input_beyond_the_memory_limit_is_refused() -> None:
         (DType.INT32, -50, 17, [0, 16]),
         (DType.INT32, 2, 17, [0, 2, 16]),
         (DType.INT32, 2, 4, [0, 1, 2, 3]),
+        (DType.INT32, 2, 16, list(range(16))),
     ],
 )
 def test_edges_of_indices_fit_the_table_and_the_dtype(
@@ -260,6 +261,16 @@ def test_edges_of_indices_fit_the_table_and_the_dtype(
         array = make_input(value, which, use=InputUse(bound)).astype(int)
         assert 0 <= array.min() <= array.max() <= edges[-1]
     assert np.unique(make_input(value, BOUNDARY, use=InputUse(bound))).tolist() == edges
+
+
+@pytest.mark.parametrize(("rows", "count"), [(16, 2), (17, 1)])
+def test_few_indices_are_all_met(rows: int, count: int) -> None:
+    """16 indices need two sets of 8 elements; of more than 16, one set has the first and the last."""
+    graph = main_graph(f"graph main(%i: i32[8]) -> %y {{\n%y = Gather({[0.0] * rows}, %i) {{axis: 0}}\n}}")
+    sets = [s for s in input_sets(graph) if s.kind == "boundary"]
+    assert len(sets) == count
+    met = {int(n) for s in sets for n in make_inputs(graph, s)[0]}
+    assert met == (set(range(16)) if count == 2 else {0, 16})
 
 
 def test_indices_of_one_element_are_zero() -> None:

@@ -139,9 +139,13 @@ def _combined_bools(graph: Graph) -> list[int]:
 
 def _meets_all_edges(value: Value, use: InputUse) -> bool:
     """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
-    has_few_indices = use.bound is not None and use.bound <= MAX_INDICES
     is_edge_kind = value.dtype.is_float or value.dtype in (DType.BOOL, DType.STRING)
-    return is_edge_kind or use.is_free or has_few_indices
+    return is_edge_kind or use.is_free or _has_few_indices(use)
+
+
+def _has_few_indices(use: InputUse) -> bool:
+    """Return whether the boundary sets have all indices that the input may hold."""
+    return use.bound is not None and use.bound <= MAX_INDICES
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
@@ -251,7 +255,7 @@ def _edges(value: Value, kind: str, use: InputUse) -> Sequence[float | bytes]:
         near = [n for t in use.thresholds for n in _around(t)]
         return near if near and kind == "threshold" else list(EDGES)
     low, high = _range(value, use.bound)
-    if use.bound is not None and high < MAX_INDICES:
+    if _has_few_indices(use):
         return list(range(high + 1))
     if use.bound is not None or not use.is_free or _is_full(value):
         return [low, high, _stored_zero(value, use.bound)]

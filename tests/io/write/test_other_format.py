@@ -102,3 +102,12 @@ def test_unknown_dimension_in_a_shape_signature_is_kept_in_the_other_format() ->
     model = parse_model("graph main(%x: f32[?]) -> %y {\n%y = Neg(%x)\n}")
     model.main.inputs[0].extra["shape_signature"] = np.array([-128], np.int32)
     assert load_bytes(to_bytes(model, "tflite")).main.inputs[0].shape == (None,)
+
+
+def test_a_shape_signature_of_known_dimensions_is_dropped_in_the_other_format() -> None:
+    model = parse_model("graph main(%x: f32[0,3]) -> %y {\n%y = Neg(%x)\n}")
+    model.main.inputs[0].extra["shape_signature"] = np.array([0, 3], np.int32)
+    (same, other) = (load_bytes(to_bytes(model, fmt)).main.inputs[0] for fmt in ("circle", "tflite"))
+    assert "shape_signature" in same.extra
+    assert "shape_signature" not in other.extra
+    assert same.shape == other.shape == (0, 3)

@@ -44,6 +44,14 @@ def test_whole_image(kind: type[Pool]) -> None:
 
 
 @pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("taps", [(8, 3), (4, 6)])
+def test_one_row_or_column_of_windows(kind: type[Pool], taps: tuple[int, int]) -> None:
+    x = normal(0, 1, 8, 6, 4)
+    sizes = {"filter_height": taps[0], "filter_width": taps[1], "stride_h": taps[0], "stride_w": taps[1]}
+    check(kind(var(x), padding=Padding.VALID, **sizes), x)
+
+
+@pytest.mark.parametrize("kind", POOLS)
 def test_window_larger_than_the_image(kind: type[Pool]) -> None:
     x = normal(0, 1, 2, 3, 4)
     check(kind(var(x), filter_height=7, filter_width=6), x)

@@ -165,6 +165,7 @@ def test_tensors_in_a_branch_not_taken_are_not_observed() -> None:
         ([[np.zeros((1, 4, 4), np.float32), np.zeros(2, np.int32)]], ShapeError, "in sample 0"),
         ([[np.full((1, 4, 3), np.nan, np.float32), np.zeros(2, np.int32)]], ModelError, "NaN in 12 of 12"),
         ([3], ModelError, "expected a list of arrays"),
+        ([np.zeros((1, 4, 3), np.float32)], ModelError, "got ndarray"),  # only for a model of one input
     ],
 )
 def test_wrong_samples_end_in_a_sentence(
@@ -182,7 +183,7 @@ def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, n
 
 def test_a_name_as_a_string_selects_one_tensor() -> None:
     model = ck.parse("graph main(%first: f32[2]) -> %second { %second = Neg(%first) }")
-    found = ck.calibrate(model, [[np.ones(2, np.float32)]], channels="first", histograms="second").main
+    found = ck.calibrate(model, [np.ones(2, np.float32)], channels="first", histograms="second").main
     assert [name for name, seen in found.items() if seen.channels is not None] == ["first"]
     assert [name for name, seen in found.items() if seen.histogram is not None] == ["second"]
 
@@ -198,9 +199,10 @@ def test_the_axis_of_channels_must_exist_and_keep_its_size(
     with pytest.raises(ModelError, match="channels of %x: expected an integer as axis, got 'a'"):
         ck.calibrate(model, samples, channels={"x": "a"})
     unknown = ck.parse("graph main(%x: f32[*]) -> %y { %y = Neg(%x) }")
-    with pytest.raises(ShapeError, match="expected an axis of a tensor of rank 2, got 7") as raised:
-        ck.calibrate(unknown, [[np.ones((2, 3), np.float32)]], channels={"x": 7})
-    assert list(raised.value.where) == ["for %x", "in sample 0"]
+    for axis in (2, -3):
+        with pytest.raises(ShapeError, match=f"expected an axis of a tensor of rank 2, got {axis}") as raised:
+            ck.calibrate(unknown, [[np.ones((2, 3), np.float32)]], channels={"x": axis})
+        assert list(raised.value.where) == ["for %x", "in sample 0"]
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
         ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=["x"])
