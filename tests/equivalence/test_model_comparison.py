@@ -14,11 +14,13 @@ from circlekit.equivalence.array_comparison import (
 )
 from circlekit.equivalence.model_comparison import (
     Comparison,
+    Port,
     compare_outputs,
     interface_differences,
     interface_of,
     weak_outputs,
 )
+from circlekit.ir.dtypes import DType
 from circlekit.ir.text import parse_model
 
 
@@ -78,32 +80,54 @@ def test_the_interface_of_a_model() -> None:
         signature "serve" @main (image: %x) -> (result: %y)
         graph main(%x: f32[?,2], %i: i32[]) -> %y { %y = Relu(%x) }
     """)
-    assert interface_of(model) == [
-        ("input 0", "%x: f32[?,2]"),
-        ("input 1", "%i: i32[]"),
-        ("output 0", "%y: f32[?,2]"),
-        ("signature 'serve' input 'image'", "%x: f32[?,2]"),
-        ("signature 'serve' output 'result'", "%y: f32[?,2]"),
-    ]
+    assert {place: str(port) for place, port in interface_of(model).items()} == {
+        "input 0": "%x: f32[?,2]",
+        "input 1": "%i: i32[]",
+        "output 0": "%y: f32[?,2]",
+        "signature 'serve' input 'image'": "%x: f32[?,2]",
+        "signature 'serve' output 'result'": "%y: f32[?,2]",
+    }
 
 
 @pytest.mark.parametrize(
     ("before", "after", "sentences"),
     [
-        ("%x: f32[2]", "%x: f32[2]", []),
-        ("%x: f32[2]", "%x: f32[3]", ["input 0 was %x: f32[2], is %x: f32[3]"]),
-        ("%x: f32[]", "%x: f32[3]", []),  # [] may stand for an unknown rank
-        ("%x: f32[]", "%x: i32[3]", ["input 0 was %x: f32[], is %x: i32[3]"]),
-        ("%x: f32[3]", "%x: f32[]", ["input 0 was %x: f32[3], is %x: f32[]"]),
+        ("f32[2]", "f32[2]", []),
+        ("f32[2]", "f32[3]", ["input 0 was %x: f32[2], is %x: f32[3]"]),
+        ("f32[2]", "f32[?]", ["input 0 was %x: f32[2], is %x: f32[?]"]),
+        ("f32[?]", "f32[2]", ["input 0 was %x: f32[?], is %x: f32[2]"]),
+        ("f32[2]", "f32[2,1]", ["input 0 was %x: f32[2], is %x: f32[2,1]"]),
+        ("f32[2]", "f32[*]", ["input 0 was %x: f32[2], is %x: f32[*]"]),
+        ("f32[*]", "f32[*]", []),
+        ("f32[]", "f32[3]", []),  # [] may stand for an unknown rank
+        ("f32[]", "i32[3]", ["input 0 was %x: f32[], is %x: i32[3]"]),
+        ("f32[3]", "f32[]", ["input 0 was %x: f32[3], is %x: f32[]"]),
     ],
 )
 def test_interface_differences(before: str, after: str, sentences: list[str]) -> None:
-    assert interface_differences([("input 0", before)], [("input 0", after)]) == sentences
+    texts = (f"graph main(%x: {type}) -> %x {{\n}}" for type in (before, after))
+    found = interface_differences(*(interface_of(parse_model(text)) for text in texts))
+    assert [sentence for sentence in found if "input" in sentence] == sentences
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("%y = Reshape(%x, [3,4])", "%y = Relu(%x)", True),  # the RESHAPE proves that ? is 3
+        ("%y = Relu(%x) : f32[3,4]", "%y = Neg(%x) : f32[?,4]", True),  # 3 may be the batch of a sample
+        ("%y = Relu(%x) : f32[3,4]", "%y = Reshape(%x, [3,4])", False),
+        ("%y = Relu(%x)", "%y = Reshape(%x, [3,4])", False),
+    ],
+)
+def test_dimensions_of_outputs_that_follow_inputs(before: str, after: str, is_same: bool) -> None:
+    sides = [parse_model(f"graph main(%x: f32[?,4]) -> %y {{\n{line}\n}}") for line in (before, after)]
+    assert (interface_differences(*map(interface_of, sides)) == []) == is_same
 
 
 def test_missing_parts_of_the_interface() -> None:
-    found = interface_differences([("input 0", "%x")], [("input 1", "%y")])
-    assert found == ["input 0 was %x, is missing", "input 1 was missing, is %y"]
+    port = Port("x", DType.FLOAT32, (2,))
+    found = interface_differences({"input 0": port}, {"input 1": port})
+    assert found == ["input 0 was %x: f32[2], is missing", "input 1 was missing, is %x: f32[2]"]
 
 
 def test_an_output_is_weak_only_if_it_is_weak_in_all_runs() -> None:

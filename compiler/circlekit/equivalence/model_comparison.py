@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from circlekit.equivalence.array_comparison import Outcome, allowed_difference, compare_arrays
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import following_axes, with_dims
-from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.passes.engine.optimization_report import equal_within
 
 
@@ -55,42 +57,63 @@ class Comparison:
         return "\n".join([self.verdict, *self.interface, *map(str, self.outputs), *self.notes])
 
 
-Interface = list[tuple[str, str]]
-"""What a caller of a model sees, in order: pairs such as ("input 0", "%x: f32[1,4]")."""
+class Port(NamedTuple):
+    """An input or output as a caller sees it, without scale and zero point.
+
+    ``following``: the axes whose dimensions follow unknown ones of inputs (see ``following_axes``).  ``shape``
+    has None there, also if the model states numbers.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape | None
+    following: Sequence[int] = ()
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.dtype.short}{format_shape(self.shape)}"
+
+    def may_become(self, other: Port) -> bool:
+        """Return whether a rewrite may replace this port by ``other``.
+
+        A shape [] may become any other shape, because a file stores [] for an unknown rank too.  A known
+        dimension may become unknown if it follows one of an input: a RESHAPE that proved it may be removed.
+        """
+        if (self.name, self.dtype) != (other.name, other.dtype):
+            return False
+        if not self.shape or not other.shape or len(self.shape) != len(other.shape):
+            return self.shape in ((), other.shape)
+        pairs = enumerate(zip(self.shape, other.shape, strict=True))
+        return all(a == b or axis in other.following for axis, (a, b) in pairs)
+
+
+Interface = dict[str, Port]
+"""What a caller of a model sees, in order, by place: such as "input 0" or "output 1"."""
 
 
 def interface_of(model: Model) -> Interface:
-    """Return the inputs and outputs of the main graph and of the signatures as text.
-
-    The text has name, dtype and shape, but neither scales nor zero points.  A dimension that follows an
-    unknown one of an input is unknown, also if a number is stated (see ``following_axes``).
-    """
+    """Return the inputs and outputs of the main graph and of the signatures."""
     following = following_axes(model)
 
-    def describe(value: Value) -> str:
-        shape = value.shape and with_dims(value.shape, following.get(value, ()), None)
-        return f"%{value.name}: {value.dtype.short}{format_shape(shape)}"
+    def port(value: Value) -> Port:
+        axes = following.get(value, ())
+        return Port(value.name, value.dtype, value.shape and with_dims(value.shape, axes, None), axes)
 
-    parts = [(f"input {i}", describe(v)) for i, v in enumerate(model.main.inputs)]
-    parts += [(f"output {i}", describe(v)) for i, v in enumerate(model.main.outputs)]
+    ports = {f"input {i}": port(v) for i, v in enumerate(model.main.inputs)}
+    ports |= {f"output {i}": port(v) for i, v in enumerate(model.main.outputs)}
     for signature in model.signatures:
         place = f"signature {signature.key!r}"
-        parts += [(f"{place} input {name!r}", describe(v)) for name, v in signature.inputs.items()]
-        parts += [(f"{place} output {name!r}", describe(v)) for name, v in signature.outputs.items()]
-    return parts
+        ports |= {f"{place} input {name!r}": port(v) for name, v in signature.inputs.items()}
+        ports |= {f"{place} output {name!r}": port(v) for name, v in signature.outputs.items()}
+    return ports
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """Return a sentence for each place, such as ``input 0``, at which the interfaces differ.
-
-    A shape [] may become any other shape, because a file stores [] for an unknown rank too.
-    """
-    left, right = dict(before), dict(after)
+    """Return a sentence for each place, such as ``input 0``, at which the interfaces differ."""
     sentences = []
-    for place in dict.fromkeys([*left, *right]):
-        old, new = left.get(place, "missing"), right.get(place, "missing")
-        if old != new and not (old.endswith("[]") and new.startswith(old[:-1])):
-            sentences.append(f"{place} was {old}, is {new}")
+    for place in {**before, **after}:
+        old, new = before.get(place), after.get(place)
+        if old is None or new is None or not old.may_become(new):
+            sentences.append(f"{place} was {old or 'missing'}, is {new or 'missing'}")
     return sentences
 
 

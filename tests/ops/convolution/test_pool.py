@@ -47,8 +47,11 @@ def test_whole_image(kind: type[Pool]) -> None:
 @pytest.mark.parametrize("taps", [(8, 3), (4, 6)])
 def test_one_row_or_column_of_windows(kind: type[Pool], taps: tuple[int, int]) -> None:
     x = normal(0, 1, 8, 6, 4)
-    sizes = {"filter_height": taps[0], "filter_width": taps[1], "stride_h": taps[0], "stride_w": taps[1]}
-    check(kind(var(x), padding=Padding.VALID, **sizes), x)
+    (height, width), padding = taps, Padding.VALID
+    op = kind(
+        var(x), padding=padding, filter_height=height, filter_width=width, stride_h=height, stride_w=width
+    )
+    check(op, x)
 
 
 @pytest.mark.parametrize("kind", POOLS)
