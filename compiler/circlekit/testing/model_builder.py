@@ -17,6 +17,7 @@ from circlekit.interp.graph_runner import GraphRunner
 from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.shape_inference import check_op
 from circlekit.ir.value import Array, Shape, Value
 from circlekit.ir.verifier import op_faults
 from circlekit.ops.movement.shape import Reshape
@@ -181,7 +182,7 @@ class ModelBuilder:
             if op.code in RANDOM_OPERATORS or has_unknown_result:
                 raise Rejected
             with suppress(UnsupportedError):  # an opaque operator has no shape rule
-                op.inferred()
+                check_op(op)
             if list(op_faults(op, {id(graph) for graph in op.called_graphs()})):
                 raise Rejected
             operands = [None if v is None else self.array(v) for v in op.inputs]
