@@ -67,6 +67,9 @@ def test_arrays_of_several_shapes_do_not_fit_one_file(tmp_path: Path) -> None:
     ):
         write_outputs(tmp_path / "out.npz", ["a", "b"], records)
     write_outputs(tmp_path / "out.h5", ["a", "b"], records)
+    del records["z"]
+    with pytest.raises(ShapeError, match=r"output %b has the shapes"):
+        write_outputs(tmp_path / "out.npz", ["a", "b"], records)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -178,6 +179,20 @@ def test_a_printed_operator_names_constants_of_more_than_eight_elements() -> Non
     )
     assert print_op(model.main.ops[0]) == f"%y = Mul(%x, {eight}) : i32[8]"
     assert print_op(model.main.ops[1]) == "%z = Add(%x, %w) : i32[9]"
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (np.zeros(9, np.float32), "f32[9] zeros"),
+        (np.zeros(9, np.bool_), "bool[9] zeros"),
+        (np.zeros(8, np.float32), "f32[8] [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]"),
+        (np.full(9, -0.0, np.float32), "f32[9] [-0.0, -0.0, -0.0, -0.0, -0.0, -0.0, -0.0, -0.0, -0.0]"),
+        (np.arange(9, dtype=np.int8), "i8[9] [0, 1, 2, 3, 4, 5, 6, 7, 8]"),
+    ],
+)
+def test_more_than_eight_zeros_are_one_word(array: Array, text: str) -> None:
+    assert f"%c = const {text}\n" in print_model(single(array))
 
 
 def test_a_graph_alone_is_a_model() -> None:

@@ -88,6 +88,11 @@ def test_compensation_leaves_weights_for_noisy_inputs_as_they_are(
     assert same is not changes
 
 
+def test_compensation_leaves_weights_for_exact_inputs_as_they_are(layer: LayerData) -> None:
+    layer.rows, layer.mean = layer.float_rows, layer.float_mean
+    np.testing.assert_array_equal(compensate(layer).integers, round_by_gptq(layer).integers)
+
+
 def test_bias_correction_keeps_the_mean_of_each_output(layer: LayerData) -> None:
     fit = correct_bias(layer)
     wanted = (layer.float_rows @ layer.weights.swapaxes(1, 2) + layer.bias[:, None]).mean(axis=1)
