@@ -133,10 +133,11 @@ def test_many_operators_are_explained_in_part(more: int, capsys: pytest.CaptureF
     assert blocks == [*explanations[:MAX_OPERATORS], *rest]
 
 
-QUIET, FIRED, WOULD = (
+QUIET, FIRED, WOULD, FAILED = (
     Explanation("quiet"),
     Explanation("fired", rewrote=1),
     Explanation("would", would_rewrite=2),
+    Explanation("failed", remarks=["it fails: why"], is_prevented=True),
 )
 NOTHING = "nothing to say: neither a rewrite nor a near miss"
 
@@ -148,6 +149,7 @@ NOTHING = "nothing to say: neither a rewrite nor a near miss"
         ([QUIET, QUIET], [f"2 other passes have {NOTHING}"]),
         ([FIRED, FIRED], ["fired rewrote 1 place; no near miss", "", "fired rewrote 1 place; no near miss"]),
         ([QUIET, FIRED], ["fired rewrote 1 place; no near miss", "", f"1 other pass has {NOTHING}"]),
+        ([FAILED, QUIET], ["failed rewrote nothing", "  it fails: why", "", f"1 other pass has {NOTHING}"]),
         (
             [WOULD, QUIET],
             [

@@ -396,4 +396,7 @@ def test_names_that_enter_a_graph_later_are_not_given_away() -> None:
     assert graph.unique_name("a") == "a"
     graph.ops[0].set_input(1, Value.constant("k", np.zeros(2, np.float32)))
     graph.inputs = (*graph.inputs, Value("z", f32, (2,)))
-    assert [graph.unique_name(name) for name in "kz"] == ["k_1", "z_1"]
+    graph.ops[0].take_result(0, Value("t", f32, (2,)))
+    graph.ops[0].add_result(Value("r", f32, (2,)))
+    graph.outputs = (Value.constant("o", np.zeros(2, np.float32)),)
+    assert [graph.unique_name(name) for name in "kztro"] == ["k_1", "z_1", "t_1", "r_1", "o_1"]

@@ -124,6 +124,8 @@ def test_a_pass_that_asks_for_nothing_is_undone_once_and_left_out(wild: str) -> 
     assert AddToSub.count == 1
     reason = "it would make an operator that does not run: %y: Toy has no SUB"
     assert f"wild is left out, because {reason}" in report.notes
+    (explanation,) = circlekit.explain(model, wild, target=toy("NEG", "ADD"))
+    assert explanation.is_prevented
 
 
 def test_a_pass_that_asks_for_nothing_runs_where_nothing_is_lost(wild: str) -> None:

@@ -35,11 +35,11 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form few parts; for two backends, as few as possible.  By default, as in ONE, an operator
-    joins the part from which it reads under these conditions:
+    joins the parts from which it reads, and they become one part, under these conditions:
 
-    - the part has the same backend
-    - the operator reads from no other part
+    - the parts have the same backend as the operator
     - if the operator also reads an input of ``model``, its backend is the default backend of ``table``
+    - no other part would have to run between the operators of the new part
 
     A value that one part computes and another part reads has the same name in both.  ``save_parts`` writes
     the parts.

@@ -103,7 +103,7 @@ def is_cancelled(output: Array, limit: float) -> bool:
 
 
 CANCELLATION_SAMPLES = 4
-"""How often the error of an output whose terms cancel is measured; in one sample, the errors cancel, too."""
+"""How often the error of an output whose terms cancel is measured: in a single run, the errors may cancel."""
 
 
 def with_moved_results(model: Model, sample: int) -> Model:

@@ -199,8 +199,8 @@ def built(
 ) -> list[Op]:
     """Return new operators that apply ``plan`` to ``source``; the caller inserts them into ``graph``.
 
-    ``result``: the value that the result of the last operator will replace.  New values are named after
-    ``result``; the results of the new operators have its quantization.
+    ``result``: the value that the plan computes; the caller makes it the result of the last operator.  New
+    values are named after ``result``; the results of the new operators have its quantization.
     ``choose``: returns one of the operators that apply the same step.
     """
     ops: list[Op] = []

@@ -43,7 +43,7 @@ def place_of(data: Array) -> Place:
 
 
 MARKS_RANKS = "CONVERSION_METADATA"
-"""The name of metadata that TensorFlow's converter writes since it marks all tensors of known rank."""
+"""The name of a metadata entry.  All versions of TensorFlow's converter that write it set ``has_rank``."""
 
 
 @dataclass(eq=False, repr=False)

@@ -210,8 +210,7 @@ class Op(Declaration):
         self.inputs[index] = value
         if value is not None:
             value._uses[self, index] = None
-            if self.graph is not None:
-                self.graph._use_names([value])
+            self._use_name(value)
         self.touch()
 
     def add_result(self, value: Value) -> None:
@@ -219,6 +218,7 @@ class Op(Declaration):
         value.producer = self
         value.result_index = len(self.results)
         self.results.append(value)
+        self._use_name(value)
         self.touch()
 
     def take_result(self, index: int, value: Value) -> Value:
@@ -238,8 +238,14 @@ class Op(Declaration):
         self.results[index] = value
         value.producer, value.result_index = self, index
         old.producer = None
+        self._use_name(value)
         self.touch()
         return old
+
+    def _use_name(self, value: Value) -> None:
+        """Keep ``unique_name`` of the graph, if there is one, from returning the name of ``value``."""
+        if self.graph is not None:
+            self.graph._use_names([value])
 
     def drop_inputs(self) -> None:
         """Remove all operands, so that the operator is no longer among the users of these values."""
@@ -367,6 +373,7 @@ class Graph:
     def outputs(self, values: Sequence[Value]) -> None:
         self._outputs = _listed("outputs", values)
         self._output_ids = {id(v) for v in self._outputs}
+        self._use_names(self._outputs)
         self.epoch += 1
 
     def is_input(self, value: Value) -> bool:

@@ -189,6 +189,7 @@ def test_a_pass_that_fails_does_not_hide_the_others() -> None:
     model, fails = circlekit.parse(FAILING), "dynamic_batch_to_single_batch"
     found = {item.pass_name: item for item in circlekit.explain(model)}
     assert found[fails].remarks == ["it fails: a slice of size 3 at 0 exceeds a dimension of 1"]
+    assert [name for name, item in found.items() if item.is_prevented] == [fails]
     assert found[PASS].has_near_miss
     with watched(Work()) as work:
         (about_op,) = circlekit.explain_op(model, "%a")

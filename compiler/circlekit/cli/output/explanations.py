@@ -17,7 +17,7 @@ MAX_OPERATORS = 5
 def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:
     """Print explanations as wrapped paragraphs with empty lines between them.
 
-    Passes without anything to report are only counted (see ``_blocks``).
+    Of several passes, only those with something to report get a text (see ``_blocks``).
     """
     blocks = [*_blocks(passes), *map(str, operators[:MAX_OPERATORS])]
     if len(operators) > MAX_OPERATORS:
@@ -37,7 +37,7 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
 
     For a single pass, yield its text.  For several passes, yield:
 
-    1. the text of each pass that rewrote something or has a near miss
+    1. the text of each pass that rewrote something, has a near miss or ``is_prevented``
     2. a list of passes that rewrote nothing, but would if each ran alone
     3. the number of all other passes
 
@@ -46,7 +46,7 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     if len(passes) <= 1:
         yield from map(str, passes)
         return
-    shown = [explanation for explanation in passes if explanation.rewrote or explanation.has_near_miss]
+    shown = [item for item in passes if item.rewrote or item.has_near_miss or item.is_prevented]
     yield from map(str, shown)
     rest = [explanation for explanation in passes if explanation not in shown]
     would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]

@@ -67,7 +67,8 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def exact_dense_weights(op: Any, weights: Array) -> Array:
     """Return ``weights`` [U, K] minus their zero points, in a float dtype in which the sums are exact."""
     if is_dynamically_quantized(op, op.input, op.weights):
-        # the largest magnitude of a quantized number minus its zero point
+        # as in LiteRT, zero points of the weights are ignored, and uint8 weights are read as int8
+        # ``largest``: the largest magnitude of a quantized number of the data minus its zero point
         largest = 255 if _is_asymmetric(op, weights.shape) else 127
         return centered_weights(weights.view(np.int8), np.zeros((), np.int64), 0, largest)
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))

@@ -88,8 +88,8 @@ def to_exact_floats(matrix: Array) -> Array:
 def integer_product(a: Array, b: Array) -> Array:
     """Return ``a`` [rows, n] times the transpose of ``b`` [outputs, n], exactly, as floats.
 
-    ``a``: 8-bit integers or differences of them.  ``b``: int8 (products with uint8 would not be exact), or a
-    result of ``to_exact_floats``.
+    ``a``: 8-bit integers or differences of them.  ``b``: int8 (products with uint8 would not be exact), or
+    whole numbers in a float dtype in which the sums are exact, such as a result of ``to_exact_floats``.
     """
     if b.dtype.kind != "f":
         b = to_exact_floats(b)
@@ -99,8 +99,8 @@ def integer_product(a: Array, b: Array) -> Array:
 def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
     """Return ``rows`` [rows, n] times the transpose of quantized ``weights`` [outputs, n], as float32.
 
-    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: the scale of the weights, or the
-    scales [outputs].
+    ``weights``: as ``b`` of ``integer_product``.  ``scale``: the scale of the weights, or the scales
+    [outputs].
     """
     total = integer_product(rows.data - rows.offset, weights).astype(np.float32)
     return np.asarray(total * (rows.scale * scale))

@@ -69,7 +69,8 @@ def explain_passes(
         except CirclekitError as error:  # one pass does not keep the others from their explanations
             if passes != ALL_PASSES:
                 raise
-            explanation = Explanation(name, rewrote, remarks=[f"it fails: {error.message}"])
+            remark = f"it fails: {error.message}"
+            explanation = Explanation(name, rewrote, remarks=[remark], is_prevented=True)
             copy = None
         if explanation.would_rewrite:
             copy = None  # the pass has rewritten it; the next pass gets a new copy of ``model``
@@ -113,7 +114,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
     furthest = (_with_text(refusal, name) for refusal in _furthest(refusals))
     nearest = sorted(furthest, key=lambda refusal: refusal.distance)
     remarks = list(_remarks(explained, context, bool(nearest or changes or rewrote)))
-    return Explanation(name, rewrote, changes, nearest, remarks)
+    return Explanation(name, rewrote, changes, nearest, remarks, bool(target_obstacle(name, context)))
 
 
 def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable[str]:

@@ -28,7 +28,8 @@ class Explanation:
     ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
     rewrites that it would make in the optimized model if it ran alone, with all rules.  ``refusals``: what
     it would still refuse after these rewrites, the nearest misses first.  ``remarks``: sentences on what the
-    pass needs, or why nothing is known.
+    pass needs, what prevented it, or why nothing is known.  ``is_prevented``: whether an error or the target
+    prevented the pass from running; a remark says so.
     """
 
     pass_name: str
@@ -36,6 +37,7 @@ class Explanation:
     would_rewrite: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    is_prevented: bool = False
 
     @property
     def has_near_miss(self) -> bool:

@@ -81,8 +81,8 @@ def _lost(
     lost: dict[str, str] = {}
     for check, sentences in zip(rules.checks, wrong, strict=True):
         wrong_before = {op for op in old if check(op) is not None}
-        # else the run removed one of ``wrong_before`` or made it right: the new refused operators may be made
-        # of it, and stay
+        # if the run removed one of ``wrong_before``, or made it right, the new refused operators may be made
+        # of it, so they stay
         if wrong_before <= sentences.keys():
             lost |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
     if lost:

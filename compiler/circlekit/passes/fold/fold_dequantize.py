@@ -56,7 +56,8 @@ class DequantizeRows(Rewrite):
 class FoldDequantize(FoldConstants):
     """A constant that DEQUANTIZE reads, directly or through a GATHER, becomes a float constant.
 
-    Integers that a GATHER reads must have one scale, and the result of the GATHER must have no other use.
+    Integers that a GATHER reads must have one scale and not be packed, as int4 is; the result of the GATHER
+    must have no other use.
     The limits of ``fold_constants`` apply: for example, int4 constants whose result exceeds 64 KiB stay.
     """
 

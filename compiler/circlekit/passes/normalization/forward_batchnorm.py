@@ -208,8 +208,8 @@ class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
     c may also be a single number.  A factor moves only if both a and b come from linear operators, as at the
-    end of a residual block.  An offset moves if one of them does and the
-    other is not constant.
+    end of a residual block.  An offset moves if one of the two comes from a linear operator, and the other is
+    not constant.
     """
 
     name = "forward_batchnorm_over_add"

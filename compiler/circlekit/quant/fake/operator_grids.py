@@ -34,7 +34,10 @@ class Grid(NamedTuple):
 
 
 def grids_of_user(op: Op) -> list[Grid | None]:
-    """Return the grids to which ``op`` rounds its operand; an empty list if it is no rounding operator."""
+    """Return the grids to which ``op`` rounds its operand; an empty list if it is no rounding operator.
+
+    None stands for a grid that is invalid or has more than 16 bits.
+    """
     if isinstance(op, FakeQuant):
         return [grid_of(op)]
     users = op.output.users if isinstance(op, Quantize) else ()

@@ -65,7 +65,7 @@ def quantize_weights(model: Model, dtype: DType) -> None:
     """Quantize the weights of layers to integers in place, with a scale for each channel.
 
     All other values stay float.  ``dtype``: one of the values of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV
-    keeps float weights, because it has no kernel for float inputs with integer weights.
+    keeps float weights: ONE's interpreter has no kernel of it for float inputs with integer weights.
     Raise ModelError for weights that are not finite, UnsupportedError or ShapeError for weights that cannot
     be quantized.
     """
