@@ -12,5 +12,5 @@ graph main(%x: f32[2,3,4]) -> %z {
 rules {
   passes(fuse_l2norm)
   unchanged()
-  refused("expected an epsilon from 0 to 1e-12, got 1e-06")
+  refused("expected an epsilon above 0, at most 1e-12, got 1e-06")
 }

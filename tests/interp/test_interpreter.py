@@ -145,7 +145,7 @@ def test_a_graph_without_inputs() -> None:
         run(model(empty), [X])
 
 
-@pytest.mark.parametrize("inputs", [X[0, 0], None, 5, "abc"])
+@pytest.mark.parametrize("inputs", [X[0, 0], np.asarray(1.0), None, 5, "abc"])
 def test_inputs_of_another_type(inputs: Any) -> None:
     message = f"expected a list of arrays, or a dict by input name, got {type(inputs).__name__}"
     with pytest.raises(ModelError, match=message):

@@ -2,7 +2,7 @@
 """Find operators whose results LiteRT leaves, or may leave, undefined.
 
 To compute such a result, LiteRT reads memory that is not set, or that belongs to another tensor, or it ends
-the process.  An operator is hybrid if its activations are float and its weights are int8.
+the process.  An operator is hybrid if its activations are float and its weights are integers.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def _undefined(op: Op) -> str | None:
 
 
 def _undefined_lstm(op: LstmLayer) -> str | None:
-    """Return a sentence if LiteRT leaves the output of ``op`` unset, or reads or writes beyond a tensor."""
+    """Return a sentence if LiteRT reads memory that holds other numbers, or goes beyond a tensor."""
     is_basic = isinstance(op, Lstm) and op.is_basic
     if op.input.dtype is f32 and op.act is Activation.NONE and not is_basic:
-        return "LiteRT's float LSTM without an activation leaves its output unset"
+        return "LiteRT's float LSTM without an activation reads scratch memory in place of the cell state"
     if isinstance(op, BidirectionalSequenceLstm) and op.merge_outputs and not op.time_major:
         return "LiteRT writes beyond the end of a state if the outputs are merged and not time-major"
     has_intermediates = len(op.extra.get("intermediates", ())) == INTERMEDIATES

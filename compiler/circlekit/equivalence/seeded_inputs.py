@@ -278,9 +278,9 @@ def _integers_around(threshold: Threshold) -> list[int]:
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """Return the elements of an input in the boundary set ``which``.
+    """Return the elements of an input in ``which``, a boundary or threshold set.
 
-    ``edges`` is repeated to the length of all boundary sets together, shuffled, and divided among the sets.
+    ``edges`` is repeated to the length of all sets of this kind together, shuffled, and divided among them.
     For an input of 4 floats and 4 sets, for example, each of the 16 EDGES is in exactly one set.
     """
     size = prod(shape)

@@ -110,9 +110,10 @@ def compute(
 
 
 def _is_resized(op: Op, operands: Sequence[Array | None]) -> bool:
-    """Return whether an operand has another shape than declared, as those that follow an unknown dimension.
+    """Return whether the shape of an operand differs from the declared one.
 
-    Then the results may have other shapes than declared, too: as in LiteRT, the shape rule determines them.
+    An unknown dimension differs, and so may declared ones that depend on it.  Then the results may have other
+    shapes than declared, too: as in LiteRT, the shape rule determines them.
     """
     pairs = zip(op.inputs, operands, strict=False)
     return any(v is not None and a is not None and v.shape != a.shape for v, a in pairs)
@@ -250,7 +251,8 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
 
 def _check_kind(inputs: object) -> None:
     """Raise ModelError if ``inputs`` is neither a mapping nor another collection of arrays."""
-    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+    is_scalar = isinstance(inputs, np.ndarray) and inputs.ndim == 0
+    if is_scalar or isinstance(inputs, str) or not isinstance(inputs, Iterable):
         kind = type(inputs).__name__
         raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
 

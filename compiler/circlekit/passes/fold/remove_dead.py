@@ -15,8 +15,8 @@ from circlekit.rewrite.base import Context, Pass
 class RemoveDead(Pass):
     """Remove operators without side effects whose results have no use, and values that nothing uses.
 
-    Operators that read a variable stay.  So do all graphs, even those that no operator calls, with all their
-    inputs and outputs.
+    Variables and operators that read one stay.  So do all graphs, even those that no operator calls, with
+    all their inputs and outputs.
     """
 
     name = "remove_dead"
@@ -51,7 +51,7 @@ def _remove_ops(graph: Graph, context: Context) -> int:
 def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
     """Remove values that nothing uses from ``graph.table``, the tensors in file order; return how many.
 
-    ``in_signatures``: the ids of the values in signatures, which stay.
+    Variables stay.  ``in_signatures``: the ids of the values in signatures, which stay.
     """
     needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:

@@ -20,16 +20,21 @@ from circlekit.passes.support.insertion import Inserter
 
 
 class Exchange(NamedTuple):
-    """``reshape``, which is in no graph, read ``moved``; its users read ``result`` of a Transpose now."""
+    """An exchange that was made.
+
+    ``reshape``: the old Reshape, which is in no graph now.  ``moved``: its operand, the result of the old
+    Transpose.  ``result``: the result of the new Transpose, which the users of ``reshape`` read now.
+    """
 
     reshape: Reshape
     moved: Value
     result: Value
 
     def finish(self, graph: Graph) -> bool:
-        """Undo the exchange if ``moved`` and ``result`` are both still computed; return whether it stays.
+        """Undo the exchange if it saved no Transpose; return whether it stays.
 
-        Then a Transpose was not saved, and ``reshape`` moves no bytes.
+        It saved none if ``moved`` and ``result`` are both still computed.  Then ``reshape``, which moves no
+        bytes, is cheaper than the new Transpose.
         """
         producers = self.moved.producer, self.result.producer
         if any(op is None or op.graph is not graph for op in producers):
@@ -120,8 +125,8 @@ def _groups(shape: list[int], result: tuple[int, ...]) -> list[tuple[list[int], 
 def _is_only_reduced(graph: Graph, value: Value, perm: Perm) -> bool:
     """Return whether elementwise operators lead from ``value`` to reductions, and to nothing else.
 
-    The results of the reductions have the same elements in the same order, if ``value`` is transposed by the
-    inverse of ``perm`` and the results are.
+    Also, transposing ``value`` by the inverse of ``perm`` must not change the order of elements in the
+    results of the reductions.
     """
     values, others, back = [value], set[Value](), inverse(perm)
     for member in values:  # the list grows in the loop

@@ -65,9 +65,8 @@ def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]
 
     A sink is a value whose channels are copies of channels of other values, its suppliers.  It must be an
     output of the graph, or be read by an operator that does more than move channels.  A group is the values
-    whose channels must have the same order.  A sink
-    connects its group with the groups of its suppliers.  Sinks are connected if their groups are, directly or
-    through other groups.
+    whose channels must have the same order.  A sink connects its group with the groups of its suppliers.
+    Sinks are connected if their groups are, directly or through other groups.
     """
     parent: dict[ChannelGroup, ChannelGroup] = {}  # a forest: the groups of a tree are connected
 

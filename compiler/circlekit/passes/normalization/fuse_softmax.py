@@ -31,7 +31,7 @@ class _Shifted(Rewrite):
 
     @condition
     def is_constant_in_rows(self, x: Value, m: Value) -> str | None:
-        """The last dimension of ``m`` is 1, and ``m`` does not broadcast ``x``."""
+        """``m`` is a scalar or its last dimension is 1, and ``m`` does not broadcast ``x``."""
         if m.known_shape[-1:] in ((), (1,)) and broadcast_shapes(x.static_shape, m.static_shape) == x.shape:
             return None
         return f"%{m.name}: expected one number for each row of %{x.name}, {x.type}, got {m.type}"
@@ -57,7 +57,7 @@ class _Softmax(_Shifted):
 
     @condition
     def subtracts_the_maximum(self, x: Value, m: Value) -> str | None:
-        """``m`` is the maximum of each row; it may be reshaped, or limited to the lowest number and more."""
+        """``m`` is the maximum of each row; a Reshape, or a Maximum with LOWEST, may follow it."""
         op = m.producer
         while isinstance(op, Reshape) or (isinstance(op, Maximum) and _is_lowest(op.rhs)):
             op = op.input.producer if isinstance(op, Reshape) else op.lhs.producer
@@ -116,7 +116,8 @@ class _L2Norm(Rewrite):
         most = LEAST_NORM**self.epsilon_power
         if 0 < eps.item() <= np.nextafter(np.float32(most), np.float32(1)):
             return None
-        return f"%{match.value('eps').name}: expected an epsilon from 0 to {most:g}, got {eps.item():g}"
+        name, got = match.value("eps").name, eps.item()
+        return f"%{name}: expected an epsilon above 0, at most {most:g}, got {got:g}"
 
 
 QUOTIENTS = (

@@ -53,7 +53,7 @@ class Branches:
         referred |= {id(s.graph) for s in model.signatures} | {id(model.main)}
         self.places = {graph: int(id(graph) in referred) for graph in model.graphs}
         for graph in reversed(self.order):
-            # a graph to which nothing refers stays in the model, and counts as one place
+            # ``places`` is 0 if nothing runs the graph; but it may stay in the model, so it is one place
             for branch in taken[graph]:
                 self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
 

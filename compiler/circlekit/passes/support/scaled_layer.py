@@ -84,7 +84,8 @@ def scaled_constants(layer: Layer, channels: Array | None, factor: float) -> dic
     """Return the new parameters of ``layer``, by operand index; None if they leave the range of f32.
 
     They leave it if an element is infinite or NaN, or if a factor other than 0 makes all elements of a
-    constant subnormal or 0.  ``channels``: the output channels to multiply by ``factor``, None for all.
+    constant subnormal or 0.  ``channels``: the output channels to multiply by ``factor``, None for all; it
+    must be None unless ``has_channels``.
     """
     constants: dict[int, Array] = {}
     parameters = _parameters(layer)

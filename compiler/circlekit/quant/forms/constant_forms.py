@@ -33,7 +33,7 @@ from circlekit.quant.weights import (
 LEAST_MULTIPLIER = 2.0**-30
 """The smallest allowed ratio of a bias's scale to the scale of the result.
 
-Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0; the limit leaves a margin.
+Kernels multiply sums by this ratio, and round ratios below 2^-32 to 0; the limit leaves a margin.
 """
 
 LARGEST_RESULT = 2**29
