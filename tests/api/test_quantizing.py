@@ -95,6 +95,7 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
         {"without": "magic"},
         {"raise_to": "magic"},
         {"operators": {"LOGISTIC": "magic"}},
+        {"operators": {3: "float"}},
         {"budget": "magic"},
         {"only": [3]},
         {"budget": "20%", "scheme": "one_uint8"},

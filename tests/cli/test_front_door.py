@@ -15,6 +15,7 @@ import pytest
 
 import circlekit
 from circlekit.cli import front_door
+from circlekit.io.write.save import to_bytes
 from tests.cli.call_command import call_command
 
 PAGE_LINES, PAGE_COLUMNS = 48, 80
@@ -86,6 +87,10 @@ def test_closed_standard_streams(tmp_path: Path) -> None:
         command = ["bash", "-c", f"$0 -m circlekit {words}", sys.executable]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message}\n")
+    # with a closed stderr, the text about the model on the standard output is dropped
+    command = ["bash", "-c", "$0 -m circlekit convert net.ck - 2>&-", sys.executable]
+    written = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path)
+    assert (written.returncode, written.stdout) == (0, to_bytes(circlekit.parse(RECIPE)))
 
 
 def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

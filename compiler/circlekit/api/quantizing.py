@@ -183,6 +183,7 @@ def quantize(
     if unknown := [word for word in unwanted if word not in TECHNIQUES]:
         known = ", ".join(TECHNIQUES)
         raise UnsupportedError(f"without: expected some of {known}, got {unknown[0]!r}")
+    names_in("a pattern", operators or ())  # raises for a pattern that is not a string
     for name in (raise_to, *(operators or {}).values()):
         find_scheme(name)  # raises for an unknown name
     check_estimator(estimator)

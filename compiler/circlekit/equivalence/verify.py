@@ -38,7 +38,7 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
     - The interface: nothing; ``model`` becomes the new reference.
     - Values: raise EquivalenceError if the interface differs; ``model`` becomes the new reference.
     - Neither: raise EquivalenceError if outputs or the interface differ.  If the pass drops state on purpose,
-      only runs without earlier runs are compared from now on.
+      only first runs are compared from now on.
     """
     pass_class = find_pass(name)
     if pass_class.drops_state:

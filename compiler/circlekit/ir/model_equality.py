@@ -20,10 +20,10 @@ from circlekit.ir.value import Array, Quantization, TensorType, Value, same_arra
 def difference(a: Model, b: Model, with_names: bool = True) -> str | None:
     """Return the first difference as a sentence with its place; None if the models are equal.
 
-    Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
-    model (see ``plain_items``).  Graphs correspond by position.  If an operator version is not set, the
-    required version is compared.  An attribute that is not set counts as the value that a file would have
-    (``Op.attribute_items``).  Floats in attributes are compared as 32-bit floats.
+    Everything is compared except ``source`` and the entries of ``extra`` that ``plain_items`` leaves out: how
+    a file stored the model, and an attached zip archive.  Graphs correspond by position.  If an operator
+    version is not set, the required version is compared.  An attribute that is not set counts as the value
+    that a file would have (``Op.attribute_items``).  Floats in attributes are compared as 32-bit floats.
     ``with_names``: whether to compare the names of values, and the order of the tensors in the files.
     """
     return next(_Comparison(a, b, with_names).models(a, b), None)

@@ -47,9 +47,9 @@ def resize(model: Model, shapes: Shapes) -> Model:
 def _resized(model: Model, shapes: Sequence[Shape | None], outer: bool) -> Model:
     """Return a copy of ``model`` whose inputs have ``shapes``.
 
-    The contents of a resource variable may get another shape, which may depend on the former contents.  So a
-    first trial infers the shapes of the assigned values while all dimensions of these variables are unknown.
-    READ_VARIABLE then gets these shapes.
+    The contents of a resource variable may get another shape, which may depend on the former contents.  Then
+    a trial with unknown dimensions of these contents infers the shapes of the assigned values, and
+    READ_VARIABLE gets these shapes.  If other shapes are assigned then, it gets an unknown rank.
     ``outer``: see ``_changes_leading_ones``.
     """
 

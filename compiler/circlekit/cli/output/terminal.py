@@ -76,10 +76,11 @@ def escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
 def printing_to_stderr() -> Iterator[None]:
     """Return a context in which printed text goes to stderr, because a model goes to the standard output.
 
+    If stderr is closed, the text is dropped.
     Use it inside the context of ``escaped_stdout``; the ``before`` given there is called before each write.
     """
     stdout: Any = sys.stdout
-    sys.stdout = _Escaping(sys.stderr, stdout.before)
+    sys.stdout = sys.stderr if sys.stderr is None else _Escaping(sys.stderr, stdout.before)
     try:
         yield
     finally:

@@ -248,9 +248,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def kernel(self, input: Array, begin: Array, end: Array, strides: Array) -> Array:
         slices = self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim)
         if len(slices) < begin.size:
-            raise UnsupportedError(
-                "STRIDED_SLICE with an ellipsis that stands for no axis has no kernel; LiteRT takes one axis"
-            )
+            found = "an ellipsis that stands for no axis; in LiteRT, it stands for one"
+            raise UnsupportedError(f"STRIDED_SLICE has no kernel for {found}")
         sizes = iter(input.shape)
         indices = (None if part is None else self.axis_index(part, next(sizes)) for part in slices)
         index: Any = (*indices, ...)  # with ``...`` a scalar stays an array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the shape of a RESHAPE constant if it is known but for one dimension, such as that of the batch."""
+"""Give a RESHAPE a constant shape if at most one dimension, such as that of the batch, is unknown."""
 
 from __future__ import annotations
 

@@ -200,7 +200,8 @@ class _Region:
                     break
             else:
                 return operands
-        return [] if sentence is None else self.deepest[1]  # a product with a constant, if no layer is nearer
+        # no layer before ``op`` can be multiplied; a product with a constant is a layer itself
+        return [] if sentence is None else self.deepest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str) -> str:
         """Return ``sentence``, which is about ``value``; keep it in ``deepest`` if ``depth`` is larger."""

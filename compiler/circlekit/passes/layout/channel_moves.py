@@ -41,7 +41,7 @@ class ChannelMoves:
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are no such copies.
     ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.  An operator whose
-    results nothing reads is none: it would not be removed.
+    results nothing reads is not a mover, because ``removed_for`` would not find it.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.

@@ -37,7 +37,7 @@ class _Part(NamedTuple):
 
 
 class JoinSlices(GraphPass):
-    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if most slices remove an axis of size n = 1.
+    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if n = 1 and most slices remove the axis.
 
     If a slice has another shape than its part of the split, a Reshape follows.
     """
