@@ -189,6 +189,14 @@ def test_rewrites_that_add_operators_are_omitted_in_a_pipeline(text: str, change
     assert all_passes()[FC]().run(parse_model(text), Context(exact=True)) == changes
 
 
+def test_a_pipeline_says_how_many_operators_a_rewrite_would_add() -> None:
+    """BATCH_MATMUL, ADD and Reshape would replace the layer and its Transpose."""
+    text = layer("FullyConnected(%x, %t, %b)", "[2,5,3]", "[3,4]", "%t = Transpose(%w, [1, 0])")
+    context = Context(exact=True, refusals=[])
+    assert all_passes()[FC]().run(parse_model(text), context) == 0
+    assert [r.sentence for r in context.refusals or ()] == ["%y: would add 1 operator"]
+
+
 def test_constant_weights_stay() -> None:
     check_pass(layer("FullyConnected(%x, [[1.0, 2, 3]])"), FC, ["FullyConnected"])
 
@@ -212,6 +220,15 @@ def test_transpose_of_weights_is_removed() -> None:
         (
             layer("FullyConnected(%x, %t)", "[2,5,3]", "[3,4]", TURNED),
             "would need an ADD or a Reshape, so nothing is gained",
+        ),
+        (layer("FullyConnected(%x, %t)", "[2,6]", "[3,4]", TURNED), "%x: would need a Reshape"),
+        (
+            layer("FullyConnected(%x, %t) {keep_num_dims: true}", "[3]", "[3,4]", TURNED),
+            "%x: would need a Reshape",
+        ),
+        (
+            layer("FullyConnected(%t, %w)", "[6,2]", before="%t = Transpose(%x, [1, 0])"),
+            "%t: would need a Reshape",
         ),
         (
             layer("FullyConnected(%x, %t) {act: RELU}", w="[3,4]", before=TURNED),

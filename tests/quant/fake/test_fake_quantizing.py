@@ -212,6 +212,16 @@ def test_scope_selects_layers_and_inputs_adds_the_input() -> None:
     assert (done[0].value, done[0].rule, done[0].low, done[0].high) == ("x", "input_quant", -1.0, 1.0)
 
 
+def test_inputs_of_called_graphs_are_no_inputs_of_the_model() -> None:
+    model = circlekit.parse("""
+    graph main(%x: f32[2,4]) -> %y { %n, %y = While(0, %x) {cond: @cond, body: @body} }
+    graph cond(%i: i32[], %a: f32[2,4]) -> %c { %c = Less(%i, 3) }
+    graph body(%i: i32[], %a: f32[2,4]) -> %k, %b { %k = Add(%i, 1)  %b = Mul(%a, 0.5) }""")
+    sample = [np.ones((2, 4), np.float32)]
+    done = circlekit.fake_quantize(model, samples=[sample], inputs=True, optimize=False)
+    assert [item.value for item in done if item.rule == "input_quant"] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -54,7 +54,7 @@ def _windows(op: object) -> tuple[tuple[int, ...], ...]:
 
 
 def _is_same(size: int | None, taps: int, stride: int, dilation: int, pair: tuple[int, int]) -> bool:
-    """Return whether padding ``pair`` (before, after) and no other gives the windows of SAME padding.
+    """Return whether VALID windows of data padded by ``pair`` (before, after) are those of SAME padding.
 
     With a stride of 1, this does not depend on ``size``; with another, an unknown ``size`` gives False.
     """

@@ -257,9 +257,9 @@ class FuseRope(Rules):
     rotate_half(x) is concat(-hi, lo), where lo and hi are the halves of x along the last axis.  Two other
     forms are recognized: with half of the sines negated instead of hi, and with each half of the result
     computed on its own from constant tables.  x must be static, of rank 4, with an even last dimension.  A
-    table that stays has rank 4, too, because ONE's interpreter and runtime read axis 3 of it.  A rotation of
-    pairs of neighboring elements (mode GPT_J) stays, because ONE's interpreter and runtime have no kernel for
-    that mode.
+    table that ROPE reads unchanged must have rank 4, too, because ONE's interpreter and runtime read axis 3
+    of it.  A rotation of pairs of neighboring elements (mode GPT_J) stays, because ONE's interpreter and
+    runtime have no kernel for that mode.
     """
 
     name = "fuse_rope"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from circlekit.errors import counted
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
@@ -44,7 +45,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
             sentence = f"%{op.output.name}: {fault}"
         # ``exact``: the pass runs in a pipeline
         if sentence is None and context.exact and (added := growth(graph, op)) > 0:
-            sentence = f"%{op.output.name}: would become {added + 1} operators"
+            sentence = f"%{op.output.name}: would add {counted(added, 'operator')}"
         if not context.accepts(self.name, op, sentence):
             return False
         producers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
@@ -102,7 +103,10 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
             return f"%{op.output.name}: would need an ADD or a Reshape, so nothing is gained"
         if op.act is not Activation.NONE:
             return f"%{op.output.name}: act is {op.act.name}, which would need another operator"
-        return super().obstacle(op)
+        sentence = super().obstacle(op)
+        if sentence is None and not takes_matrices(op):
+            return f"%{op.input.name}: would need a Reshape, so nothing is gained"
+        return sentence
 
 
 def growth(graph: Graph, op: FullyConnected) -> int:

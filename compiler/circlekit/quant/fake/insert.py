@@ -137,9 +137,10 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
     Raise ModelError if an activation has no statistics or no finite number, or if weights are not finite.
     """
     done: list[Inserted] = []
+    called = {graph for op in model.ops() for graph in op.called_graphs()}  # their inputs are not the model's
     for index, graph in enumerate(model.graphs):
         inserter = _Inserter(graph, calibration, index, options)
-        if options.inputs:
+        if options.inputs and graph not in called:
             inputs = [v for v in graph.inputs if v.dtype is f32]
             done += [inserter.round_activation("input_quant", v) for v in inputs if inserter.wants(v, v.name)]
         places = [(rule, list(rule.places(graph))) for rule in RULES]  # matched before any insertion
@@ -230,8 +231,8 @@ class _Inserter:
         """Insert the chain ``ops``, which rounds ``value``; let the users of ``value`` read its result.
 
         The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
-        users.  If ``value`` is an output of the graph but not an input, the result of the chain takes its
-        place and its name.
+        users.  If ``value`` is an output of the graph that an operator produces, the result of the chain
+        takes its place and its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:
