@@ -51,6 +51,16 @@ def test_an_os_error_does_not_blame_the_standard_output(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "error: Too many open files\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "cause"), [(MemoryError(), "an allocation failed"), (MemoryError("9 GiB"), "9 GiB")]
+)
+def test_out_of_memory_names_the_limit(
+    error: MemoryError, cause: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert failing(error) == 1
+    assert capsys.readouterr().err == f"error: out of memory ({cause}); --max-memory sets a limit\n"
+
+
 def test_internal_error_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyError("x")) == 1
     assert capsys.readouterr().err == "error: internal error, please report: KeyError: 'x'\n"

@@ -159,6 +159,15 @@ def test_reduction_starts_behind_the_right_rewrites() -> None:
     assert [op.code for op in culprit.model.main].count("MUL") == 4, "one of two pairs is fused"
 
 
+def test_approximate_rewrites_of_named_passes_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WRONG["wrong_adds"], "approximate", True)
+    model, passes = parse_model(NET), ["wrong_adds"]
+    assert find_culprit(model, passes, "circle", exact=True) is None
+    culprit = find_culprit(model, passes, "circle", exact=True, named=passes)
+    assert culprit is not None
+    assert (culprit.step, culprit.number) == ("wrong_adds", 2)
+
+
 def test_a_plain_pass_is_named_and_the_model_is_smallest() -> None:
     culprit = find_culprit(parse_model(NET), ["wrong_drops"], "circle")
     assert culprit is not None

@@ -175,6 +175,10 @@ def test_state_in_several_parts_is_refused() -> None:
     )
     with pytest.raises(UnsupportedError, match="%a and %c refer to state"):
         circlekit.partition(model, table)
+    one_backend = PartTable(["p"], "p")
+    with pytest.raises(UnsupportedError, match="use `fewest` if they are not connected"):
+        circlekit.partition(model, one_backend)
+    assert len(circlekit.partition(model, one_backend, fewest=True).parts) == 1
 
 
 @pytest.mark.parametrize("called", ["inner", "outer"])

@@ -107,8 +107,8 @@ class Optimization:
     def _new_context(self, is_legalized: bool = False) -> Context:
         """Return the context in which the passes run; ``is_legalized``: as for ``rules_of_targets``."""
         rules = rules_of_targets(self.watch.targets, self.format, is_legalized)
-        is_exact = only_pipelines(self.options.passes)  # then passes omit approximate and costly rewrites
-        return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
+        settings, named = self.options.settings, self.options.passes
+        return Context(self.format, settings=settings, exact=True, named=named, target=rules)
 
     def _check_values(self, name: str, changes: int) -> None:
         """Compare the outputs with those of the original after the pass ``name`` made ``changes`` changes."""
@@ -219,7 +219,8 @@ class Optimization:
             select_passes(self.options.passes, self.options.disable, self.format),
             self.format,
             settings=self.options.settings,
-            exact=only_pipelines(self.options.passes),
+            exact=True,
+            named=self.options.passes,
             records=self._records,
             targets=self.watch.targets,
         )

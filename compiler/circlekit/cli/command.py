@@ -162,7 +162,7 @@ def print_error(error: Exception, verbose: bool, heading: str = "error") -> None
     if isinstance(error, CirclekitError):
         text = str(error)
     elif isinstance(error, MemoryError):
-        text = f"out of memory ({error or 'an allocation failed'}); --max-memory sets a limit"
+        text = f"out of memory ({str(error) or 'an allocation failed'}); --max-memory sets a limit"
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:

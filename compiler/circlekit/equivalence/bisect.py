@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,7 @@ def find_culprit(
     tries: int = MAX_TRIES,
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
+    named: Collection[str] = (),
     records: Records | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
@@ -83,12 +84,13 @@ def find_culprit(
 
     Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: how many
     models may be tested to find a smaller one.  ``settings``: values of the passes' options, by name.
-    ``exact``: whether to omit rewrites that are only approximately right.  ``records``: the inputs on which
-    models are compared; a smaller model that does not take these inputs is compared on seeded inputs.
+    ``exact``, ``named``: see ``Context``.  ``records``: the inputs on which models are compared; a smaller
+    model that does not take these inputs is compared on seeded inputs.
     ``targets``: the targets that have to run the model.  Raise the error of the run if ``model`` itself
     cannot be run, and RewriteError for an unknown pass.
     """
-    common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
+    rules = rules_of_targets(targets, format)
+    common = Context(format, settings=settings or {}, exact=exact, named=named, target=rules)
     copy, verifier = clone(model), Verifier(model, records)
     snapshot, current = clone(model), ""
 

@@ -130,7 +130,10 @@ FOLD_BATCHNORM = (
     "fuse_add_with_tconv",
     "fuse_add_with_fully_connected",
 )
-"""Passes that move constant factors and offsets of channels to a layer and fold them into its constants."""
+"""Passes that move constant factors and offsets of channels to a layer and fold them into its constants.
+
+The first two make layers: a dilated convolution, which an exporter wrote as three operators, becomes one.
+"""
 
 FUSE = Phase(
     "fuse into layers",

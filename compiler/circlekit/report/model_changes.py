@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from circlekit.errors import names_in
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.pass_manager import run_passes
-from circlekit.passes.engine.registry import only_pipelines, select_passes
+from circlekit.passes.engine.registry import select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.rewrite.base import Context
 from circlekit.targets.target_choice import choose_targets
@@ -79,7 +80,7 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
 
     selected = select_passes(passes, format=model.format)
     targets = rules_of_targets(choose_targets(None, model.format), model.format)
-    context = Context(model.format, exact=only_pipelines(passes), target=targets)
+    context = Context(model.format, exact=True, named=names_in("a pass", passes), target=targets)
     run_passes(model, selected, context, record, lambda name: progress().begin(f"running {name}"))
     return PassTrace(list(changed.values()), makers, removers)
 

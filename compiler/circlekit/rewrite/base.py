@@ -8,7 +8,7 @@ small graph as text.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -106,7 +106,7 @@ class Context:
     ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
     ``settings``: {name of a pass option: the user's value}.
     ``exact``: whether to omit rewrites that are only approximately right, or cost more than they gain.
-    Pipelines omit them; a pass that is run by its own name applies them.
+    ``named``: the names that the user gave.  Passes among them run without ``exact``.
     ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows; None: there is no restriction.
     ``default_rules``: used if ``target`` is None, by passes that need rules all the same: the rules of the
@@ -120,6 +120,7 @@ class Context:
     budget: Budget | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
+    named: Collection[str] = ()
     folded: FoldedWork = field(default_factory=FoldedWork)
     target: TargetRules | None = None
     default_rules: TargetRules | None = None

@@ -83,7 +83,8 @@ class Rewrite(GraphPass):
     producers then stay.
     ``spread``: interior results that may have users outside the match if each of these users is the root of
     another match that may be rewritten.  They must not be outputs of the graph.
-    ``approximate``: values may change beyond rounding, as in ONE; if true, no pipeline applies the rewrite.
+    ``approximate``: values may change beyond rounding, as in ONE; if true, the rewrite is applied only if the
+    user names the pass.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
 

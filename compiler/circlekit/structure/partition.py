@@ -245,7 +245,8 @@ def _check_state(groups: Sequence[_Group]) -> None:
         first, second = list(found.values())[:2]
         raise UnsupportedError(
             f"%{first.name} and %{second.name} refer to state that operators of several parts may share;"
-            " assign all operators with resources to one backend, or none of them"
+            " all operators with resources have to be in one part: assign one backend to them, and use"
+            " `fewest` if they are not connected"
         )
 
 

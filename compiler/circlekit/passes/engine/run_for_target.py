@@ -34,8 +34,10 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
     pass does not run any more.  But rewrites stay in two cases: the target did not take a replaced operator
     either, or it does not take another operator of the original model for the same reason.
     If the user did not name the target, it does not restrict a pass with ``makes_special_forms``.
-    Return the number of changes.
+    A pass that the user named runs without ``Context.exact``.  Return the number of changes.
     """
+    if context.exact and item.name in context.named:
+        context = replace(context, exact=False)
     rules = context.target
     if rules is not None and rules.is_default and item.makes_special_forms:
         rules, context = None, replace(context, target=None)

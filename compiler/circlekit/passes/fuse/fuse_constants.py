@@ -24,7 +24,7 @@ The sum with a larger addend may cancel most of the data, as in x - mean, or rou
 """
 
 LARGEST_CANCELLATION = 64.0
-"""How often an addend may exceed the sum of the addends.
+"""The largest allowed magnitude of an addend, divided by that of the sum of all addends.
 
 If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
 """
@@ -109,7 +109,7 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
 def quotient_refusal(x: Value) -> str | None:
     """Refuse if ``x`` follows from a quotient with a computed divisor.
 
-    For the divisor 0, LiteRT returns the largest number, which elementwise operators may keep about as large.
+    For the divisor 0, LiteRT returns the largest number.  After elementwise operators, it may still be large.
     """
     op = x.producer
     while op is not None and op.elementwise:
@@ -122,7 +122,7 @@ def quotient_refusal(x: Value) -> str | None:
 
 
 def cancellation_refusal(match: Match, total: Array, *addends: Array) -> str | None:
-    """Refuse if one of ``addends`` exceeds their sum ``total`` more than LARGEST_CANCELLATION times."""
+    """Refuse if an addend is more than LARGEST_CANCELLATION times as large as the sum ``total`` of all."""
     most, left = largest(*addends), largest(total)
     if most <= LARGEST_CANCELLATION * left:
         return None

@@ -21,7 +21,6 @@ from circlekit.ir.op import REGISTRY
 from circlekit.ir.text.lexer import Source
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
-from circlekit.passes.engine.registry import only_pipelines
 from circlekit.recipes.model_file import ModelFile
 from circlekit.rewrite.base import Context
 
@@ -94,8 +93,7 @@ class RuleBlock:
 
     def context(self, fmt: str) -> Context:
         """Return a new context for the passes; ``fmt``: the format of the recipe's model."""
-        exact = only_pipelines(self.names)  # pipelines omit approximate rewrites
-        return Context(self.format or fmt, exact=exact, settings=self.settings)
+        return Context(self.format or fmt, exact=True, named=self.names, settings=self.settings)
 
 
 class Call:
