@@ -60,8 +60,8 @@ class Comparison:
 class Port(NamedTuple):
     """An input or output as a caller sees it, without scale and zero point.
 
-    ``following``: the axes whose dimensions follow unknown ones of inputs (see ``following_axes``).  ``shape``
-    has None there, also if the model states numbers.
+    ``following``: the axes whose dimensions follow unknown ones of inputs (see ``following_axes``).  On these
+    axes, ``shape`` has None, also if the model states numbers.
     """
 
     name: str
