@@ -48,6 +48,10 @@ def test_states_need_a_known_batch_of_whole_rows() -> None:
     assert {v.shape for v in circlekit.resize(flat, [[4, 2]]).main.values() if v.is_variable} == {(2, 4)}
     with pytest.raises(ShapeError, match=r"variable %hidden of shape \[1,4\] cannot hold a batch of 3"):
         circlekit.resize(flat, [[3, 2]])
+    unknown = circlekit.parse(text.format(1, 2).replace("[1,2] variable", "[?,2] variable"))
+    assert {v.shape for v in circlekit.resize(unknown, [[4, 2]]).main.values() if v.is_variable} == {
+        (None, 2)
+    }
 
 
 def test_a_state_that_is_read_before_its_layer_keeps_its_shape_or_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import REGISTRY
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.activation import HardSwish, Logistic, PRelu, Tanh
 from circlekit.ops.arithmetic.unary import Rsqrt, Sqrt
 from circlekit.ops.quantized_values import dtype_limits
@@ -104,6 +104,13 @@ def test_rsqrt_with_any_scale_of_the_result(scale: float) -> None:
     check(Rsqrt(quantized(i8, x.shape, 2.0), results=[quantized(i8, x.shape, scale, 3)]), x)
 
 
+def test_only_rsqrt_of_quantized_int16_needs_a_caution() -> None:
+    for source, is_cautious in (
+        (quantized(i16, (4,), 2.0), True), (quantized(i8, (4,), 2.0), False), (Value("x", i16, (4,)), False),
+    ):  # fmt: skip
+        assert (Rsqrt(source).integer_caution() is not None) == is_cautious
+
+
 @pytest.mark.parametrize("dtype", [i8, u8])
 def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None:
     """The mantissa of the multiplier would round up to 1."""
@@ -121,7 +128,9 @@ def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
     With the scale 10.0, LiteRT's product overflows.
     """
     x = everything(i16)
-    check(kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)]), x)
+    op = kind(quantized(i16, x.shape, scale), results=[quantized(i16, x.shape, 2.0**-15)])
+    check(op, x)
+    assert (op.integer_fault() is not None) == (scale == 10.0)
 
 
 @pytest.mark.parametrize("dtype", [i8, u8])

@@ -217,7 +217,8 @@ def test_unknown_names() -> None:
 # -- FlexBuffers -------------------------------------------------------------------------------
 
 TREES: list[Any] = [
-    {}, {"a": 1}, {"flag": True, "none": None, "text": "hello", "pi": 3.5, "big": 1 << 40, "low": -7},
+    {}, {"a": 1}, {"": 1, "empty": ""},
+    {"flag": True, "none": None, "text": "hello", "pi": 3.5, "big": 1 << 40, "low": -7},
     {"list": [1, 2, 3], "nested": {"x": [1.5, "y", {"z": []}]}, "blob": b"\x00\x01"},
     [1, 2.5, "three"], "root", 12, -300, 0.1, list(range(300)), {f"k{i}": i for i in range(200)},
 ]  # fmt: skip

@@ -68,6 +68,14 @@ def test_operands_with_another_scheme_keep_their_form(scheme: str, dtype: str) -
     assert plan.operators["y"].operands[0].same_as(plan.tensors["y"])
 
 
+@pytest.mark.parametrize(("scheme", "expected"), [("int8", "int16"), ("int16x8", "int16x8")])
+def test_a_kernel_that_rounds_inside_runs_in_int16(scheme: str, expected: str) -> None:
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = ReduceProd(%x, [1]) }", scheme=scheme)
+    assert expected in plan.operators["y"].scheme
+    reason = "the 8-bit kernel of REDUCE_PROD rounds its intermediate results"
+    assert (reason in plan.operators["y"].reason) == (scheme == "int8")
+
+
 def test_constant_operands_have_the_form_of_the_result() -> None:
     plan = planned("""graph main(%x: f32[1,8]) -> %y {
       %y = Concatenation(%x, [[5.0, 1.0]]) {axis: 1}
