@@ -27,7 +27,7 @@ from circlekit.ops.movement.join import Concatenation, Pack, SplitOperator, Unpa
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.reduction.reduce import Mean
-from circlekit.passes.normalization.layer_centering import Layer, center_layer, centered, layer_refusal
+from circlekit.passes.normalization.layer_centering import Layer, center_layer, centered, centering_refusal
 from circlekit.passes.support.axes import constant_perm, last_axis_stride
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
@@ -162,7 +162,7 @@ class _Stream:
         if sum(self.graph.is_output(end.output) for end in ends) > 1:
             return f"%{value.name}: would have to stand for two outputs of the graph"
         if isinstance(op, Layer):
-            sentence = layer_refusal(op)
+            sentence = centering_refusal(op)
             if sentence is not None:
                 return sentence
         elif not self.keeps_rows(op):
