@@ -135,20 +135,12 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
         yield rest, channels.apply(np.arange(shape[-1]))
 
 
-def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
-    """Let ``layer`` compute its output channels in ``order``; return its new result.
-
-    The users of the old result keep it, so the caller has to give them another value.
-    """
-    old = layer.results[0]
+def permute_outputs(graph: Graph, layer: Op, order: Array) -> None:
+    """Let ``layer`` compute its output channels in ``order``."""
     for name in ("filter", "weights", "bias"):
         value = getattr(layer, name, None)
         if value is not None:
             setattr(layer, name, taken(graph, value, order, 0))
-    name = graph.unique_name(old.name)
-    result = Value.of_type(old, name)
-    layer.take_result(0, result)
-    return result
 
 
 def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
