@@ -17,7 +17,7 @@ import numpy as np
 
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
-from circlekit.index_maps.write_back import cut_at_result
+from circlekit.index_maps.write_back import by_axis
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
@@ -85,8 +85,8 @@ def _channelwise(op: Op) -> Channelwise | None:
         return None
     # The innermost factor must copy the channels in order, that is with extent ``channels`` and stride 1.
     # The offset and the other strides must be whole rows of channels.
-    *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
-    if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
+    rows, row = by_axis(found.factors, (found.size // channels, channels)) or ([], [])
+    if row != [(channels, 1)] or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
         return None
     return Channelwise((source,))
 
