@@ -24,7 +24,7 @@ from circlekit.index_maps.steps import (
     run_cost,
     sum_of,
 )
-from circlekit.index_maps.write_back import cut_at_axes, cut_at_result, plans_for, sliced
+from circlekit.index_maps.write_back import by_axis, cut_at_axes, cut_at_result, plans_for, sliced
 from circlekit.ir.dtypes import i32
 from circlekit.ir.value import Array, Value
 from tests.index_maps.moved_positions import positions, result_of, results_of, vector
@@ -120,10 +120,20 @@ def test_factors_are_cut_wherever_an_axis_ends_within_them(size: int) -> None:
             assert IndexMap.of(size, by_axes) == IndexMap.of(size, by_result) == whole
             spans = [(stride, stride * extent) for extent, stride in by_axes]
             extents = [extent for extent, _ in by_result]
+            found = by_axis(whole.factors, axes)
+            assert (found is not None) == ({*strides_of(axes)} <= {*strides_of(extents)})
+            if found is not None:
+                assert [math.prod(extent for extent, _ in axis) for axis in found] == [*axes]
+                assert [factor for axis in found for factor in axis] == by_result
             spans += [(math.prod(extents[i + 1 :]), math.prod(extents[i:])) for i in range(len(extents))]
             for low, high in spans:
                 inside = [bound for bound in strides_of(axes) if low < bound < high]
                 assert not [bound for bound in inside if bound % low == 0 and high % bound == 0]
+
+
+@pytest.mark.parametrize("result", [(2,), (8,), (4, 2)])
+def test_factors_do_not_run_over_the_axes_of_another_size(result: tuple[int, ...]) -> None:
+    assert by_axis(IndexMap.identity(4).factors, result) is None
 
 
 def test_axes_of_a_plan_are_those_that_it_needs() -> None:

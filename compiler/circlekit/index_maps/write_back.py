@@ -129,6 +129,23 @@ def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
     return _cut(factors, strides_of([factor.extent for factor in factors]), result)
 
 
+def by_axis(factors: Sequence[Factor], result: Shape) -> list[list[Factor]] | None:
+    """Return for each axis of ``result``, a shape, the factors that run over it.
+
+    A factor that spans several axes is divided; return None if that is not possible.
+    """
+    left = [factor for factor in cut_at_result(factors, result) if factor.extent > 1]
+    axes: list[list[Factor]] = []
+    for dim in result:
+        axes.append([])
+        while dim > 1:
+            if not left or dim % left[0].extent:
+                return None
+            dim //= left[0].extent
+            axes[-1].append(left.pop(0))
+    return None if left else axes
+
+
 def _cut(factors: Sequence[Factor], strides: Sequence[int], shape: Shape) -> list[Factor]:
     """Return ``factors``, divided where possible so that no factor spans two axes of the tensor of ``shape``.
 
@@ -304,11 +321,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
     """
     # ``single``: the map without the repetitions (factors of stride 0)
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
-    factors = cut_at_result(index_map.factors, result)
-    by_axis = _multiples(factors, result)
     # a pair: the dimension of an axis of the operand of the TILE, and how often the axis is repeated
     by_factor = [(1, extent) if not stride else (extent, 1) for extent, stride in index_map.factors]
-    for pairs in (by_axis, by_factor):
+    for pairs in (_multiples(index_map.factors, result), by_factor):
         if pairs is None:
             continue
         tile = Tiled(tuple(dim for dim, _ in pairs), tuple(times for _, times in pairs))
@@ -324,15 +339,8 @@ def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]
     ``result`` repeats each element, as [a, a, b, b]: a factor of stride 0 follows another factor of this
     axis.  A TILE repeats only whole axes, as [a, b, a, b].
     """
-    pairs, left = [], list(factors)
-    for dim in result:
-        size, times = 1, 1
-        while size * times < dim and left:
-            extent, stride = left.pop(0)
-            if stride == 0 and size > 1:
-                return None
-            size, times = (size, times * extent) if stride == 0 else (size * extent, times)
-        if size * times != dim:
-            return None
-        pairs.append((size, times))
-    return None if left else pairs
+    axes = by_axis(factors, result)
+    if axes is None or any(not factor.stride for axis in axes for factor in axis[1:]):
+        return None
+    sizes = [math.prod(factor.extent for factor in axis if factor.stride) for axis in axes]
+    return [(size, dim // size) for size, dim in zip(sizes, result, strict=True)]

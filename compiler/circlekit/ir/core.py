@@ -7,7 +7,7 @@ Op knows its operands, its results and its graph.  A Graph keeps its operators i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -568,15 +568,7 @@ class Graph:
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
-        if base not in self._names:
-            self._names[base] = 0
-            return base
-        name = base
-        while name in self._names:  # the count continues from the last call, so the loop is short
-            self._names[base] += 1
-            name = f"{base}_{self._names[base]}"
-        self._names[name] = 0
-        return name
+        return unique_name(base, self._names)
 
     def _use_names(self, values: Iterable[Value | None]) -> None:
         """Keep ``unique_name`` from returning the names of ``values``, which are now in the graph."""
@@ -595,6 +587,28 @@ class Graph:
         for op in self:
             found.update(dict.fromkeys(v for v in (*op.inputs, *op.results) if v is not None))
         return iter(found | dict.fromkeys(self._outputs))
+
+
+def unique_name(base: str, taken: dict[str, int]) -> str:
+    """Return one of ``base``, ``base_1``, ``base_2``, ... that is not in ``taken``, and add it to ``taken``.
+
+    ``taken``: the names in use, each with the last number that was appended to it.
+    """
+    name = base
+    while name in taken:  # the count continues from the last call, so the loop is short
+        taken[base] += 1
+        name = f"{base}_{taken[base]}"
+    taken[name] = 0
+    return name
+
+
+def values_in(data: Any) -> Iterator[Value]:
+    """Yield the values in ``data``, nested dicts and lists such as ``Op.extra``."""
+    if isinstance(data, Value):
+        yield data
+    elif isinstance(data, Mapping | list | tuple):
+        for item in data.values() if isinstance(data, Mapping) else data:
+            yield from values_in(item)
 
 
 def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:

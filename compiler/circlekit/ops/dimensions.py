@@ -84,10 +84,9 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     the reshape gave for ``before``.  The new shape has at most one -1, for an unknown dimension.  Example:
     from [2, 12] reshaped to [2, 3, 4], a change of the operand to [5, 12] gives [5, 3, 4].
 
-    First, ``before`` and ``result`` are divided into groups of neighboring dimensions.  Both have the same
-    number of groups, corresponding groups have equal products, and the groups are as short as possible.  In
-    the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, if ``before``
-    or ``result`` has a dimension that is 0 or unknown, or if the rank of the operand changes.
+    First, ``before`` and ``result`` are divided into groups of neighboring dimensions (``matching_groups``).
+    In the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, if
+    ``before`` or ``result`` has a dimension that is 0 or unknown, or if the rank of the operand changes.
 
     Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
     change, so that the products are equal again.  A dimension of 1 does not count as outermost or innermost,
@@ -111,22 +110,38 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     """
     if len(before) != len(after) or {None, 0} & {*before, *result} or _moves_one(before, after, result):
         return None
+    groups = matching_groups(known_dims(before), known_dims(result))
+    if groups is None:
+        return None
     dims: list[int] = []
-    i = j = 0
-    while i < len(before) or j < len(result):
-        first, start = i, j
-        i, j = min(i + 1, len(before)), min(j + 1, len(result))
-        while (left := _size(before[first:i])) != (right := _size(result[start:j])):
-            i, j = (i + 1, j) if left < right else (i, j + 1)
-            if i > len(before) or j > len(result):
-                return None
-        if i == len(before) or j == len(result):  # the dimensions that are left are 1: add them to the group
-            i, j = len(before), len(result)
-        group = _regrouped_dims(before[first:i], after[first:i], result[start:j], outer and not start)
+    for own, new in groups:
+        group = _regrouped_dims(before[own], after[own], result[new], outer and not new.start)
         if group is None:
             return None
         dims += group
     return dims if dims.count(-1) <= 1 else None
+
+
+def matching_groups(first: Sequence[int], second: Sequence[int]) -> list[tuple[slice, slice]] | None:
+    """Divide the axes of two shapes into the shortest groups with equal products; return their slices.
+
+    Dimensions of 1 at the end belong to the last group.  Return None if there are no such groups.
+    """
+    groups = []
+    i = j = 0
+    while i < len(first) or j < len(second):
+        own, other = i, j
+        i, j = min(i + 1, len(first)), min(j + 1, len(second))
+        while (left := math.prod(first[own:i])) != (right := math.prod(second[other:j])):
+            i, j = (i + 1, j) if left < right else (i, j + 1)
+            if i > len(first) or j > len(second):
+                return None
+        if i == len(first) or j == len(second):
+            if {*first[i:], *second[j:]} - {1}:
+                return None
+            i, j = len(first), len(second)
+        groups.append((slice(own, i), slice(other, j)))
+    return groups
 
 
 def _moves_one(before: Shape, after: Shape, result: Shape) -> bool:
@@ -147,11 +162,6 @@ def _ones_between(shape: Shape) -> list[list[int]]:
         else:
             places.append([])
     return places
-
-
-def _size(dims: Shape) -> int:
-    """Return the product of ``dims``, which are known and not 0."""
-    return math.prod(filter(None, dims))  # ``filter`` removes nothing: it is for the type checker
 
 
 def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:

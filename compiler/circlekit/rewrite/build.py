@@ -14,6 +14,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import moved_to_file
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ir.verifier import operand_faults
@@ -204,6 +205,12 @@ def quantized_refusal(match: Match) -> str | None:
         if value is not None and value.quantization is not None and value.quantization.scale.size:
             return f"%{value.name}: is quantized, this pass does not keep quantization parameters"
     return None
+
+
+def misfit_refusal(op: Op) -> str | None:
+    """Return why ``op`` cannot take its operands, for example after constant folding; None if it can."""
+    sentence = misfit(op)
+    return None if sentence is None else f"%{op.output.name}: {sentence}"
 
 
 def variable_refusal(match: Match) -> str | None:

@@ -44,11 +44,10 @@ class Match(NamedTuple):
         """Return a copy of this match in which ``name`` stands for ``value``."""
         return self._replace(values={**self.values, name: value})
 
-    def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
+    def with_op(self, node: Node, op: Op) -> Match:
         """Return a copy of this match in which ``node`` and its results stand for ``op`` and its results."""
         values = {**self.values, **dict(zip(node.results, op.results, strict=False))}
-        ops = {**self.ops, **dict.fromkeys(node.results, op)}
-        return Match(values, ops, self.dims, {**self.attributes, **attributes})
+        return self._replace(values=values, ops={**self.ops, **dict.fromkeys(node.results, op)})
 
 
 @dataclass(eq=False, repr=False)
@@ -86,12 +85,10 @@ class Matcher:
             id(node): [interior[o.name].kinds for o in node.operands if o.name in interior]
             for node in picture.nodes
         }
-        # for each node, the order in which its operands are matched.  With ``explain``, operands that the
-        # picture produces come first: if then only a constant is wrong, the attempt has much progress.
+        # for each node, the order in which its operands are matched.  Operands that the picture produces come
+        # first: if then only a constant is wrong, the attempt has much progress.
         self._operand_order = {
-            id(node): sorted(
-                range(len(node.operands)), key=lambda i: explain and node.operands[i].name not in interior
-            )
+            id(node): sorted(range(len(node.operands)), key=lambda i: node.operands[i].name not in interior)
             for node in picture.nodes
         }
 
@@ -143,13 +140,8 @@ class Matcher:
                 sentence = f"%{op.output.name}: has an operand {name}, the picture has no place for it"
                 self.refuse(match, progress + 1, sentence)
             return
-        if not self.explain:
-            bound = self._bind_attributes(node, op, match, progress)
-            if bound is not None:
-                yield from self._match_orders(node, op, match.with_op(node, op, bound))
-            return
-        # With ``explain``, attributes come last: a match in which only an attribute differs is the nearest.
-        for full in self._match_orders(node, op, match.with_op(node, op, {})):
+        # attributes come last: a match in which only an attribute differs is the nearest
+        for full in self._match_orders(node, op, match.with_op(node, op)):
             bound = self._bind_attributes(node, op, full, self._progress(full))
             if bound is not None:
                 yield full._replace(attributes={**full.attributes, **bound})

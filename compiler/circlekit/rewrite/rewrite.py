@@ -15,12 +15,12 @@ from circlekit.errors import CirclekitError, ModelError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import with_results_in_files
-from circlekit.ir.shape_inference import misfit
 from circlekit.ir.text.lines import print_op, short_op
 from circlekit.ir.value import Value, same_grid
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.build import (
     Builder,
+    misfit_refusal,
     quantized_refusal,
     range_refusal,
     rank_refusal,
@@ -228,7 +228,7 @@ class Rewrite(GraphPass):
         """
         sentence = (
             self._interior_refusal(graph, match, compare_users)
-            or next(filter(None, map(_shape_error, match.ops.values())), None)
+            or next(filter(None, map(misfit_refusal, match.ops.values())), None)
             or (None if self.quantized else quantized_refusal(match))
             or (None if self._stays_in_place else variable_refusal(match))
         )
@@ -393,9 +393,3 @@ class Rules(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(rule().run_graph(graph, context) for rule in self.rules)
-
-
-def _shape_error(op: Op) -> str | None:
-    """Return why ``op`` cannot take its operands, for example after constant folding; None if it can."""
-    sentence = misfit(op)
-    return None if sentence is None else f"%{op.output.name}: {sentence}"

@@ -9,6 +9,7 @@ from copy import copy
 from circlekit.errors import ModelError, ShapeError, UnsupportedError, did_you_mean, names_in
 from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
 from circlekit.ir.clone import clone
+from circlekit.ir.core import unique_name
 from circlekit.ir.graph import Graph, Model, postorder
 from circlekit.ir.op import Op
 from circlekit.ir.text.lines import Names, type_text
@@ -224,13 +225,9 @@ class _Merger:
         for value in model.main.values():
             if value not in fixed and not model.main.is_output(value):
                 value.name = self.graph.unique_name(value.name)
-        known = {graph.name for graph in (self.graph, *self.callees)}
+        taken = {graph.name: 0 for graph in (self.graph, *self.callees)}
         for graph in model.graphs[1:]:
-            base, number = graph.name, 0
-            while graph.name in known:
-                number += 1
-                graph.name = f"{base}_{number}"
-            known.add(graph.name)
+            graph.name = unique_name(graph.name, taken)
 
     def finish(self, first: Model, outputs: Sequence[str]) -> Model:
         """Return the merged model, with the format of ``first``; ``outputs``: see ``merge``."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.remove.remove_transpose import ElementOrder
 from tests.passes.kit import chain, check_pass, check_refusal
 
 ALONE, PAIR = "remove_unnecessary_transpose", "remove_redundant_transpose"
@@ -162,30 +159,3 @@ def test_transpose_and_reshape_of_unknown_dimensions_stay() -> None:
 def test_intermediate_value_with_other_users_stays() -> None:
     text = chain("[1,1,1,64]", "Transpose(%a, [0, 3, 1, 2])", "Reshape(%b, [1, 64])", outputs="%y, %b")
     check_pass(text, ALONE, refused="%b: is an output of the graph")
-
-
-@settings(derandomize=True, max_examples=200, deadline=None)
-@given(st.data())
-def test_element_order_agrees_with_numpy(data: st.DataObject) -> None:
-    """If ``ElementOrder`` can follow all steps, it knows whether the elements are in the old order.
-
-    The steps are random Transposes, and Reshapes to three dimensions.
-    """
-    shape = data.draw(st.lists(st.sampled_from([1, 2, 2, 3, 4]), min_size=1, max_size=4))
-    array = np.arange(np.prod(shape)).reshape(shape)
-    order = ElementOrder(shape)
-    for _ in range(data.draw(st.integers(1, 4))):
-        if data.draw(st.booleans()):
-            perm = data.draw(st.permutations(range(array.ndim)))
-            order.transpose(perm)
-            array = array.transpose(perm)
-        else:
-            factors = [d for d in range(1, array.size + 1) if array.size % d == 0]
-            first = data.draw(st.sampled_from(factors))
-            rest = array.size // first
-            second = data.draw(st.sampled_from([d for d in factors if rest % d == 0]))
-            target = (first, second, rest // second)
-            if not order.reshape(target):
-                return
-            array = array.reshape(target)
-    assert order.is_unchanged() == bool((array.reshape(-1) == np.arange(array.size)).all())

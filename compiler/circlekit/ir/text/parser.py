@@ -10,14 +10,13 @@ file.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from circlekit.errors import CirclekitError, counted, did_you_mean
 from circlekit.ir.arity import arity_faults
-from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.core import Graph, Op, Value, unique_name
 from circlekit.ir.declaration import Operand
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
@@ -177,14 +176,9 @@ class _GraphBuilder:
 
     def _set_names(self) -> None:
         """Make the names of inline constants unique among all names; apply ``named(...)``."""
-        taken = set(self.values)
-        counts: Counter[str] = Counter()  # by name, the last number that was appended to it
+        taken = dict.fromkeys(self.values, 0)
         for value in self.inline:
-            base = value.name
-            while value.name in taken:
-                counts[base] += 1
-                value.name = f"{base}_{counts[base]}"
-            taken.add(value.name)
+            value.name = unique_name(value.name, taken)
         for value, name in self.renamed:
             value.name = name
         if self.node.named is not None:

@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import is_
-from typing import Any
 
-from circlekit.ir.core import to_text
+from circlekit.ir.core import to_text, unique_name, values_in
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.op import Op
 from circlekit.ir.text.lexer import quote
@@ -98,20 +96,11 @@ class _GraphNames(Names):
     """
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str] | None = None) -> None:
-        extras = (_mentioned(thing.extra) for thing in (graph, *graph))
+        extras = (values_in(thing.extra) for thing in (graph, *graph))
         values = dict.fromkeys((*graph.values(), *chain.from_iterable(extras)))
         scales = chain.from_iterable(value.scale_values for value in values)
         self.values = [*(values | dict.fromkeys(scales))]
         super().__init__({**_unique(self.values, "value"), **(graph_labels or {})}, lossless=True)
-
-
-def _mentioned(data: Any) -> Iterator[Value]:
-    """Yield every ``Value`` in nested dicts and lists."""
-    if isinstance(data, Value):
-        yield data
-    elif isinstance(data, Mapping | list | tuple):
-        for item in data.values() if isinstance(data, Mapping) else data:
-            yield from _mentioned(item)
 
 
 def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[int, str]:
@@ -121,20 +110,13 @@ def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[in
     the name that is used instead of an empty one.
     """
     labels: dict[int, str] = {}
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for thing in things:
         if thing.name and thing.name not in taken:
-            taken.add(thing.name)
-            labels[id(thing)] = thing.name
-    counts: Counter[str] = Counter()
+            labels[id(thing)] = unique_name(thing.name, taken)
     for thing in things:
         if id(thing) not in labels:
-            label = base = thing.name or nameless
-            while label in taken:
-                counts[base] += 1
-                label = f"{base}_{counts[base]}"
-            taken.add(label)
-            labels[id(thing)] = label
+            labels[id(thing)] = unique_name(thing.name or nameless, taken)
     return labels
 
 

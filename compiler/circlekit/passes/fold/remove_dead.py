@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
+from circlekit.ir.core import values_in
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.program.custom import is_pure
@@ -55,7 +53,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
     """
     needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
-        needed.update(id(v) for v in _values_in(op.extra))
+        needed.update(id(v) for v in values_in(op.extra))
 
     def is_used(value: Value) -> bool:
         if value.use_count or value.is_variable or id(value) in needed:
@@ -71,15 +69,3 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
         if "unused" in graph.extra:  # values that the file lists without a use
             graph.extra["unused"] = [v for v in graph.extra["unused"] if is_used(v)]
     return removed
-
-
-def _values_in(thing: Any) -> Iterator[Value]:
-    """Yield the values in ``thing``, an ``Op.extra``: for example, the intermediates of an LSTM."""
-    if isinstance(thing, Value):
-        yield thing
-    elif isinstance(thing, Mapping):
-        for item in thing.values():
-            yield from _values_in(item)
-    elif isinstance(thing, list | tuple):
-        for item in thing:
-            yield from _values_in(item)

@@ -25,6 +25,7 @@ from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.dimensions import element_count
 from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.join import Concatenation, Pack
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.ops.reduction.normalization import RoPE
 from circlekit.passes.support.axis_indices import moved_operand
 from circlekit.passes.support.scaled_layer import (
@@ -287,6 +288,5 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
         yield [op.input]
     elif isinstance(op, Mul | BatchMatMul):
         yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
-    elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:
-        # ``results_follow``: the name of the operand whose elements ``op`` copies
-        yield [getattr(op, op.quantization_rule.results_follow)]
+    elif op.data_movement and (copied := followed_operand(op)) is not None:
+        yield [copied]

@@ -17,7 +17,7 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.resources.scratch_files import new_array
-from circlekit.ir.shape_inference import fits, misfit
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.text.lines import short_op
 from circlekit.ir.value import Array, Quantization, Shape, Value, format_shape, same_grid
 from circlekit.ops.constant_operands import static_int
@@ -25,11 +25,13 @@ from circlekit.ops.dimensions import known_dims, normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.join import Split, SplitOperator, SplitV
 from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.quantized_values import is_per_channel, quantization_of
 from circlekit.passes.support.axes import constant_perm
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.passes.support.equality import frozen
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.build import misfit_refusal
 from circlekit.targets.cost import value_bytes
 
 # -- layers of one input -----------------------------------------------------------------------
@@ -107,17 +109,11 @@ def _layer_refusal(op: FullyConnected) -> str | None:
         if value is not None and value.quantization is not None and value.quantization.details is not None:
             return f"%{value.name}: has quantization parameters besides scales and zero points"
     for value in filter(None, (op.weights, op.bias, op.output)):
-        scales = value.quantization
-        if (
-            scales is not None
-            and scales.is_per_channel
-            and (value is op.output or scales.quantized_dimension)
-        ):
+        if is_per_channel(value) and (value is op.output or quantization_of(value).quantized_dimension):
             return f"%{value.name}: expected scales per tensor, or per row of the weights"
     if op.weights.other_user([op]) is not None:
         return f"%{op.weights.name}: has other users, so a second copy would be made"
-    sentence = misfit(op)
-    return None if sentence is None else f"%{op.output.name}: {sentence}"
+    return misfit_refusal(op)
 
 
 def _kind(op: FullyConnected) -> Hashable:
@@ -261,13 +257,11 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
         if len(op.results) != 1:
             return f"%{value.name}: expected one result of {short_op(op)}, got {len(op.results)}"
         result, other = op.output, first.output
-        if (sentence := misfit(op)) is not None:
-            return f"%{result.name}: {sentence}"
+        if (sentence := misfit_refusal(op)) is not None:
+            return sentence
         if result.shape is None:
             return f"%{result.name}: expected a known rank"
-        if not same_grid(result.quantization, other.quantization) or (
-            result.quantization is not None and result.quantization.is_per_channel
-        ):
+        if not same_grid(result.quantization, other.quantization) or is_per_channel(result):
             return f"%{result.name}: expected the quantization of %{other.name}, per tensor"
     moved: int | None = None
     if isinstance(first, Reshape):

@@ -17,7 +17,7 @@ import numpy as np
 
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
-from circlekit.index_maps.write_back import cut_at_result
+from circlekit.index_maps.write_back import by_axis
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
@@ -30,7 +30,12 @@ from circlekit.ops.elementwise import Elementwise
 from circlekit.ops.movement.pad import Padded
 from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.reduction.reduce import Reduction
-from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
+from circlekit.passes.layout.permute_channels import (
+    has_weights_alone,
+    permute_inputs,
+    permute_outputs,
+    weights_of,
+)
 from circlekit.passes.support.axes import is_movable, taken
 
 QUANTIZED_CHANNELS_MULTIPLE = 8
@@ -80,8 +85,8 @@ def _channelwise(op: Op) -> Channelwise | None:
         return None
     # The innermost factor must copy the channels in order, that is with extent ``channels`` and stride 1.
     # The offset and the other strides must be whole rows of channels.
-    *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
-    if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
+    rows, row = by_axis(found.factors, (found.size // channels, channels)) or ([], [])
+    if row != [(channels, 1)] or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
         return None
     return Channelwise((source,))
 
@@ -264,15 +269,9 @@ def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> No
     """
     permutation: Array = np.array(order)
     for layer in (op for op in group.producers if op.graph is graph):
-        for name in ("filter", "weights", "bias"):
-            value = getattr(layer, name, None)
-            if value is not None:
-                setattr(layer, name, taken(graph, value, permutation, 0))
+        permute_outputs(graph, layer, permutation)
     for layer in (op for op in group.users if op.graph is graph):
-        weights = weights_of(layer)
-        assert weights is not None  # as when the group was found
-        index = layer.inputs.index(weights)
-        layer.set_input(index, taken(graph, weights, permutation, len(weights.static_shape) - 1))
+        permute_inputs(graph, layer, permutation)
     for op, index, axis in (constant for constant in group.constants if constant[0].graph is graph):
         value = op.inputs[index]
         assert value is not None  # as when the group was found

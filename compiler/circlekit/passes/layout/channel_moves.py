@@ -15,7 +15,7 @@ from circlekit.index_maps.chains import Origin, origins
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.unknown_dim import dims_of, has_known_channels, size_of
-from circlekit.index_maps.write_back import cut_at_result
+from circlekit.index_maps.write_back import by_axis
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -127,18 +127,13 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     first = dims_of(origin.sources[0])
     if any(dims_of(value)[:-1] != leading for value in origin.sources):
         return None
-    # ``inner``: the factors that run over the channels of a row; ``outer``: those that run over the rows
-    inner, size = list[tuple[int, int]](), 1
-    outer = cut_at_result(origin.map.factors, (rows, shape[-1]))
-    while outer and size < shape[-1]:
-        inner.insert(0, outer.pop())
-        size *= inner[0][0]
-    # the rows must stay in order: ``outer`` must equal the single factor (rows, channels of the first source)
-    if size != shape[-1] or IndexMap.of(1, outer) != IndexMap.of(1, [(rows, first[-1])]):
+    axes = by_axis(origin.map.factors, (rows, shape[-1]))
+    # the rows must stay in order: their factors must equal (rows, channels of the first source)
+    if axes is None or IndexMap.of(1, axes[0]) != IndexMap.of(1, [(rows, first[-1])]):
         return None
     # the places of the channels of the first row
     places = np.array([origin.map.offset], object)  # exact: an unknown dimension is a large number
-    for extent, stride in inner:
+    for extent, stride in axes[1]:
         places = (places[:, None] + np.arange(extent, dtype=object) * stride).reshape(-1)
     # a place counts the elements of all sources, one source after the other
     starts = list(accumulate(map(size_of, origin.sources), initial=0))

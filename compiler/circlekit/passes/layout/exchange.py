@@ -7,11 +7,12 @@ variance of each group.  Without the exchange, this Reshape keeps its data in NC
 
 from __future__ import annotations
 
-from math import prod
+from itertools import pairwise
 from typing import NamedTuple
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Shape, Value
+from circlekit.ops.dimensions import matching_groups
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, keeps_order
@@ -81,45 +82,15 @@ def _exchanged_steps(
     other in x, or if nothing would be transposed.
     Example: for [1,8,8,16], (0,3,1,2) and [1,4,4,64], return [1,64,4,4] and (0,2,3,1).
     """
-    groups = _groups([shape[axis] for axis in perm], result)
-    if groups is None:
+    groups = matching_groups([shape[axis] for axis in perm], result)
+    if groups is None or any(b != a + 1 for group, _ in groups for a, b in pairwise(perm[group])):
         return None
-    axes_of_x = [[perm[axis] for axis in group] for group, _ in groups]
-    if any(axes != [*range(axes[0], axes[0] + len(axes))] for axes in axes_of_x):
-        return None
-    in_order = sorted(range(len(groups)), key=axes_of_x.__getitem__)
-    order = [axis for index in in_order for axis in groups[index][1]]  # the axes of the result, as x has them
+    in_order = sorted(groups, key=lambda group: perm[group[0]])
+    # the axes of the result, in the order in which x has them
+    order = [axis for _, group in in_order for axis in range(len(result))[group]]
     if keeps_order(result, tuple(order)):
         return None
     return tuple(result[axis] for axis in order), inverse(tuple(order))
-
-
-def _groups(shape: list[int], result: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
-    """Return the smallest groups of axes of ``shape``, and of ``result``, with the same number of elements.
-
-    Return None if not all axes belong to such groups.
-    """
-    groups = list[tuple[list[int], list[int]]]()
-    i = j = 0
-    while i < len(shape) and j < len(result):
-        before, after = [i], [j]
-        i, j = i + 1, j + 1
-        while (a := prod(shape[k] for k in before)) != (b := prod(result[k] for k in after)):
-            if (i if a < b else j) == len(shape if a < b else result):
-                return None
-            if a < b:
-                before.append(i)
-                i += 1
-            else:
-                after.append(j)
-                j += 1
-        groups.append((before, after))
-    for axes, rest in ((0, range(i, len(shape))), (1, range(j, len(result)))):
-        if groups and all((shape, result)[axes][k] == 1 for k in rest):
-            groups[-1][axes].extend(rest)
-        elif rest:
-            return None
-    return groups
 
 
 def _is_only_reduced(graph: Graph, value: Value, perm: Perm) -> bool:

@@ -226,7 +226,8 @@ def _add_demand(
         original, copy = (SOURCE, SINK) if is_high else (SINK, SOURCE)
         origin = producer if copied in (producer_low, producer_high) else original
         users = [copy if a == b else node for node, a, b in consumers if copied in (a, b)]
-        _add_copy(network, is_high, origin, users, weight)
+        # if a consumer always needs the copy, only the producer decides
+        _add_copy(network, is_high, origin, [copy] if copy in users else users, weight)
 
 
 def _add_copy(network: Network, is_high: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
@@ -238,22 +239,14 @@ def _add_copy(network: Network, is_high: bool, producer: int, consumers: Sequenc
     from p to a new node, and from this node to c and d.  A cut with p on the source's side, and c, d or both
     on the sink's side, costs ``weight`` once.
     """
-    copy_terminal = SINK if is_high else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
         """Charge ``cost`` if node ``copy`` has the label of the copy, and ``original`` has another label."""
         network.add_edge(*((original, copy) if is_high else (copy, original)), cost)
 
-    free = [c for c in consumers if c not in (SOURCE, SINK, producer)]
-    if producer == copy_terminal:
-        return
-    if copy_terminal in consumers:  # a consumer always needs this label, so only the producer decides
-        if producer not in (SOURCE, SINK):
-            connect(producer, copy_terminal, weight)
-    elif len(free) == 1:
-        connect(producer, free[0], weight)
-    elif free:
+    if len(consumers) > 1:
         hub = network.add_node()  # the auxiliary node: the copy is paid for once, however many consumers
         connect(producer, hub, weight)
-        for consumer in free:
-            connect(hub, consumer, weight)
+        producer = hub
+    for consumer in consumers:
+        connect(producer, consumer, weight)

@@ -241,7 +241,9 @@ class _Chain:
         if way.order is not None and not way.order.of_producer:
             permute_inputs(graph, result.users[0], way.order.channels)
         elif way.order is not None and source.producer is not None:
-            renamed = permute_outputs(graph, source.producer, way.order.channels)
+            permute_outputs(graph, source.producer, way.order.channels)
+            renamed = Value.of_type(source, graph.unique_name(source.name))
+            source.producer.take_result(0, renamed)
             graph.replace_uses(source, renamed)
             source = renamed
         if way.is_alias:

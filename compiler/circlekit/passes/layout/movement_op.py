@@ -19,7 +19,7 @@ from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.passes.layout.movement_writer import MovementWriter
-from circlekit.passes.support.axes import Perm, inverse, perm_of
+from circlekit.passes.support.axes import Perm, inverse, perms_of
 
 
 class MovementOp(Op, data_movement=True, layout_operands=("input",)):
@@ -90,12 +90,12 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
     ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]
-    if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):
+    if all(not op.data_movement or op.layout_operands or perms_of(op, perms) for op in graph):
         return  # the usual case: nothing regroups axes
     for chain in list(_chains(graph)):
-        while chain and perm_of(chain[0], perms) in perms:
+        while chain and perms_of(chain[0], perms):
             chain.pop(0)
-        while chain and perm_of(chain[-1], perms) in perms:
+        while chain and perms_of(chain[-1], perms):
             chain.pop()
         if len(chain) > 1 or (chain and not chain[0].layout_operands):
             _replace(graph, chain, len(perms[0]), writer)

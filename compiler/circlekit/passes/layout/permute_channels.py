@@ -12,6 +12,7 @@ left to move.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from circlekit.index_maps.index_map import IndexMap, strides_of
 from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
-from circlekit.index_maps.write_back import cut_at_result
+from circlekit.index_maps.write_back import by_axis
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -86,9 +87,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     last, strides, steps = len(shape) - 1, strides_of(shape), found[1]
     digits = [k for k, step in enumerate(steps) if step.axis == last]  # those that select the channel
     for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
-        new_strides, stride = {}, 1  # in the new channel number, the last digit of ``order`` varies fastest
-        for k in reversed(order):
-            new_strides[k], stride = stride, stride * steps[k].extent
+        # in the new channel number, the last digit of ``order`` varies fastest
+        new_strides = dict(zip(order, strides_of([steps[k].extent for k in order]), strict=True))
         factors = [
             (extent, new_strides[k] if axis == last else step * strides[axis])
             for k, (axis, extent, step) in enumerate(steps)
@@ -118,37 +118,20 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
         return
     if getattr(layer, "input", None) is not result or weights.static_shape[-1] != shape[-1]:
         return
-    factors = cut_at_result(index_map.factors, shape)
-    inner, size = len(factors), 1  # the factors from ``inner`` on make the channels, ``size`` in number
-    while inner and size < shape[-1]:
-        inner -= 1
-        size *= factors[inner].extent
-    digits = range(inner, len(factors))
-    if size != shape[-1]:
-        return
-    for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
-        new = [*factors[:inner], *(factors[k] for k in order)]
-        # by digit: its stride in the old channel number
-        strides = {k: int(np.prod([factors[j].extent for j in digits if j > k])) for k in digits}
-        channels = IndexMap.of(shape[-1], [(factors[k].extent, strides[k]) for k in order])
-        rest = IndexMap.of(index_map.source_size, new, index_map.offset)
+    rows, digits = by_axis(index_map.factors, (math.prod(shape[:-1]), shape[-1])) or ([], [])
+    strides = strides_of([extent for extent, _ in digits])  # of the digits in the old channel number
+    for order in permutations(range(len(digits))) if 1 < len(digits) <= MAX_DIGITS else ():
+        channels = IndexMap.of(shape[-1], [(digits[k].extent, strides[k]) for k in order])
+        rest = IndexMap.of(index_map.source_size, [*rows, *(digits[k] for k in order)], index_map.offset)
         yield rest, channels.apply(np.arange(shape[-1]))
 
 
-def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
-    """Let ``layer`` compute its output channels in ``order``; return its new result.
-
-    The users of the old result keep it, so the caller has to give them another value.
-    """
-    old = layer.results[0]
+def permute_outputs(graph: Graph, layer: Op, order: Array) -> None:
+    """Let ``layer`` compute its output channels in ``order``."""
     for name in ("filter", "weights", "bias"):
         value = getattr(layer, name, None)
         if value is not None:
             setattr(layer, name, taken(graph, value, order, 0))
-    name = graph.unique_name(old.name)
-    result = Value.of_type(old, name)
-    layer.take_result(0, result)
-    return result
 
 
 def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:

@@ -23,10 +23,9 @@ from circlekit.passes.support.axes import (
     constant_perm,
     inverse,
     is_movable,
-    keeps_order,
     keeps_shape,
+    perms_of,
     permuted_quantization,
-    permuted_shape,
 )
 from circlekit.targets.cost import value_bytes
 
@@ -94,24 +93,11 @@ class RegionFinder:
         """
         if not isinstance(op, Transpose | Reshape):
             return False
-        perms, source, result = self.perms_of(op), op.input, op.output
+        perms, source, result = perms_of(op, self.perms), op.input, op.output
         if not perms or not (is_movable(source) and is_movable(result) and self.has_side(source)):
             return False
         expected = permuted_quantization(source.quantization, perms[0])
         return source.dtype is result.dtype and same_grid(result.quantization, expected)
-
-    def perms_of(self, op: Move) -> Sequence[Perm]:
-        """Return those of ``perms`` that do the same as ``op``: at most one for a Transpose.
-
-        A Reshape may do the same as several permutations, because dimensions of 1 may stand anywhere.
-        """
-        if isinstance(op, Transpose):
-            perm = constant_perm(op)
-            return (perm,) if perm in self.perms else ()
-        before, after = op.input.shape, op.output.shape
-        if before is None or len(before) != self.rank or None in before:
-            return ()
-        return [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
 
     def has_side(self, value: Value) -> bool:
         """Return whether ``value`` can have a side.
@@ -177,7 +163,7 @@ class RegionFinder:
             return self.visit(region, op, self.sides[source])
         known, other = (source, result) if source in self.sides else (result, source)
         axes = self.orders[self.sides[known]]
-        perms = [perm if known is source else inverse(perm) for perm in self.perms_of(op)]
+        perms = [perm if known is source else inverse(perm) for perm in perms_of(op, self.perms)]
         orders = [tuple(axes[axis] for axis in perm) for perm in perms]
         present = [self.orders[side] for side in region.sides]
         # a Reshape may lead to several orders; take one that the region already has, if there is one
@@ -216,9 +202,10 @@ class RegionFinder:
             return None
         perm = self.perm(self.sides[source], self.sides[result])
         if isinstance(op, Transpose):  # axes of dimension 1 may differ
-            is_same = _axes_moved(source.shape, perm) == _axes_moved(source.shape, self.perms_of(op)[0])
+            own = constant_perm(op) or ()
+            is_same = _axes_moved(source.shape, perm) == _axes_moved(source.shape, own)
         else:
-            is_same = permuted_shape(source.shape, perm) == result.shape and keeps_order(source.shape, perm)
+            is_same = bool(perms_of(op, [perm]))
         return source if is_same else None
 
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:

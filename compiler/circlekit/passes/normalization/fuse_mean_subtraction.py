@@ -26,8 +26,9 @@ from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.join import Concatenation, Pack, SplitOperator, Unpack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.quantized_values import followed_operand
 from circlekit.ops.reduction.reduce import Mean
-from circlekit.passes.normalization.layer_centering import Layer, center_layer, centered, layer_refusal
+from circlekit.passes.normalization.layer_centering import Layer, center_layer, centered, centering_refusal
 from circlekit.passes.support.axes import constant_perm, last_axis_stride
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
@@ -162,7 +163,7 @@ class _Stream:
         if sum(self.graph.is_output(end.output) for end in ends) > 1:
             return f"%{value.name}: would have to stand for two outputs of the graph"
         if isinstance(op, Layer):
-            sentence = layer_refusal(op)
+            sentence = centering_refusal(op)
             if sentence is not None:
                 return sentence
         elif not self.keeps_rows(op):
@@ -271,6 +272,5 @@ def _row_operands(op: Op) -> Iterator[Value]:
     """Yield the operands of a sum or movement ``op`` that hold its data: not its axes, sizes or indices."""
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield from (value for value in op.inputs if value is not None)
-    elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:
-        # ``results_follow``: the name of the operand that the results copy, so that they share its scale
-        yield getattr(op, op.quantization_rule.results_follow)
+    elif (copied := followed_operand(op)) is not None:
+        yield copied

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32
-from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.resources.scratch_files import moved_to_file
 from circlekit.ir.shape_inference import misfit
@@ -19,6 +17,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
+from circlekit.passes.support.scaled_layer import layer_refusal, parameters_of
 
 Layer = Conv2D | TransposeConv | FullyConnected | Gather
 """The operators that are layers here.
@@ -30,52 +29,33 @@ are centered.
 
 def center_layer(graph: Graph, layer: Layer) -> None:
     """Replace the weights and the bias of ``layer``, or its table, by centered ones."""
+    weights, *_ = constants = parameters_of(layer)
     for index, value in enumerate(layer.inputs):
-        if value is None or value not in _constants(layer):
+        if value is None or value not in constants:
             continue
         # weights have the output channels along axis 0; a table and a bias have them along the last axis
-        channels_last = isinstance(layer, Gather) or value is not _weights(layer)
+        channels_last = isinstance(layer, Gather) or value is not weights
         array = centered(value.array(), -1 if channels_last else 0)
         name = graph.unique_name(f"{layer.output.name}/centered")
         layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
 
-def _weights(layer: Layer) -> Value:
-    """Return the weights of ``layer``, or its table."""
-    if isinstance(layer, Gather):
-        return layer.params
-    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
-
-
-def _constants(layer: Layer) -> list[Value]:
-    """Return the operands of ``layer`` that have to be centered: weights and bias, or the table."""
-    bias = None if isinstance(layer, Gather) else layer.bias
-    return [_weights(layer), *([] if bias is None else [bias])]
-
-
-def layer_refusal(layer: Layer) -> str | None:
+def centering_refusal(layer: Layer) -> str | None:
     """Return why the constants of ``layer`` cannot be centered; None if they can."""
-    items, result = layer.attribute_items(), layer.output
+    result = layer.output
     if (sentence := misfit(layer)) is not None:
         return f"%{result.name}: {sentence}"
-    if items.get("act", Activation.NONE) is not Activation.NONE:
-        return f"%{result.name}: act is {items['act'].name}, expected NONE"
-    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
-        return f"%{result.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
-    weights = _weights(layer)
+    weights, *_ = constants = parameters_of(layer)
     if isinstance(layer, Gather) and not (layer.axis == 0 and layer.batch_dims == 0 and weights.rank == 2):
         return f"%{result.name}: expected a Gather of rows of a matrix"
-    for value in _constants(layer):
-        if not (value.is_plain and value.dtype is f32 and value.quantization is None):
-            return f"%{value.name}: expected a constant of f32 without quantization"
+    if (sentence := layer_refusal(layer)) is not None:
+        return sentence
+    for value in constants:
         if not np.abs(value.array()).max(initial=0) <= np.finfo(np.float32).max / 2:  # also for NaN
             return f"%{value.name}: expected finite numbers up to half the largest f32"
     if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
         found = "groups or an unknown number of channels"
         return f"%{result.name}: expected a convolution of all channels, got {found}"
-    # the other users would still need the old weights, so the model would hold both
-    if weights.other_user([layer]) is not None:
-        return f"%{weights.name}: has other users"
     return None
 
 

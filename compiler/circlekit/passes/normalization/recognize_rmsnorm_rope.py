@@ -8,14 +8,13 @@ SQUARES, DIVISIONS and HALVES.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from circlekit.ir.op import Op
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.support.axis_indices import MAX_ELEMENTS
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -136,11 +135,12 @@ class _Rope(Rewrite):
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
         """``lo`` and ``hi`` are the first and the second half of ``x`` along the last axis."""
         shape, half = x.static_shape, x.static_shape[-1] // 2
-        if max(shape) > MAX_ELEMENTS or prod(shape) > MAX_ELEMENTS**2:  # maybe of a damaged file
-            return f"%{x.name}: the shape {format_shape(shape)} is too large to be examined"
         for name, which, first in (("lo", "first", 0), ("hi", "second", half)):
-            if not _takes_row_part(match.ops[name], match.value(name), shape, first, half):
-                return f"%{match.value(name).name}: is not the {which} half of %{x.name}'s last axis"
+            part, movement = match.value(name), movement_of(match.ops[name])
+            expected = IndexMap.sliced(shape, [*map(range, shape[:-1]), range(first, first + half)])
+            is_half = movement is not None and movement.maps[part.result_index] == expected
+            if not is_half or part.shape != (*shape[:-1], half):
+                return f"%{part.name}: is not the {which} half of %{x.name}'s last axis"
         return None
 
 
@@ -228,27 +228,6 @@ class _HalvesApart(_Rope):
     def constants(self, sin1: Array, sin2: Array, cos1: Array, cos2: Array) -> dict[str, Any]:
         rows = [np.concatenate([a.reshape(-1), b.reshape(-1)]) for a, b in ((sin1, sin2), (cos1, cos2))]
         return {"sin": rows[0].reshape(1, 1, 1, -1), "cos": rows[1].reshape(1, 1, 1, -1)}
-
-
-def _takes_row_part(op: Op, result: Value, shape: tuple[int, ...], first: int, count: int) -> bool:
-    """Return whether ``op``, a slice or split of x, takes ``count`` elements of each row, from ``first`` on.
-
-    ``result``: the result of ``op`` to examine.  ``shape``: that of x.
-    """
-    for axis, size in enumerate(shape):
-        # the kernel runs on the indices along this axis instead of the elements; a view takes no memory
-        line = np.arange(size)
-        index = np.broadcast_to(line.reshape(-1, *[1] * (len(shape) - 1 - axis)), shape)
-        moved = op.kernel(*(v if v is None else index if v.data is None else v.data for v in op.inputs))
-        part = np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
-        if part.shape != (*shape[:-1], count):
-            return False
-        expected = line[first : first + count] if axis == len(shape) - 1 else line
-        # a slice takes the same indices everywhere along the other axes
-        across = [slice(None) if a == axis else 0 for a in range(len(shape))]
-        if part.size and not np.array_equal(part[tuple(across)], expected):
-            return False
-    return True
 
 
 class FuseRope(Rules):

@@ -3,73 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import math
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from circlekit.index_maps.index_map import Factor, IndexMap, strides_of
+from circlekit.index_maps.write_back import by_axis
 from circlekit.ir.value import Array, Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
-
-
-class Factor(NamedTuple):
-    """A factor of an original dimension, as a dimension of 6 may be split into factors 2 and 3.
-
-    ``place``: first the index of the dimension; then one number for each split that led to this factor: 0 for
-    the outer part of the split, 1 for the inner part.  If the places of all factors ascend, from the first
-    axis to the last, the elements are in their original order.
-    """
-
-    size: int
-    place: tuple[int, ...]
-
-
-class ElementOrder:
-    """The axes of a tensor after data movement, each as a list of factors of its original dimensions.
-
-    Example: [2, 6], reshaped to [2, 2, 3], has the axes [Factor(2, (0,))], [Factor(2, (1, 0))] and
-    [Factor(3, (1, 1))].
-    """
-
-    def __init__(self, shape: Iterable[int]) -> None:
-        self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
-
-    def transpose(self, perm: Iterable[int]) -> None:
-        """Apply a Transpose."""
-        rank = len(self.axes)
-        self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
-
-    def reshape(self, shape: Iterable[int]) -> bool:
-        """Apply a Reshape to ``shape``; return False, and change nothing, if the factors do not fit.
-
-        They fit if every new size is a product of successive factors, of which the last may be split in two.
-        """
-        pieces = [p for axis in self.axes for p in axis if p.size != 1]  # the factors that are left
-        axes = []
-        for size in shape:
-            axis: list[Factor] = []
-            while size > 1 and pieces:  # ``size``: what the next pieces have to give
-                piece = pieces.pop(0)
-                if size % piece.size:
-                    if piece.size % size:
-                        return False
-                    # split the piece; the inner part remains for the next axis
-                    pieces.insert(0, Factor(piece.size // size, (*piece.place, 1)))
-                    piece = Factor(size, (*piece.place, 0))
-                size //= piece.size
-                axis.append(piece)
-            axes.append(axis)
-        self.axes = axes
-        return True
-
-    def is_unchanged(self) -> bool:
-        """Return whether all elements are in their original order."""
-        places = [p.place for axis in self.axes for p in axis if p.size != 1]
-        return places == sorted(places)
 
 
 class IdentityPerm(Removed, call="Transpose(x, perm: const)"):
@@ -94,18 +41,23 @@ class _OneReshape(Rewrite):
         """The elements keep their order, and all values have the same quantization parameters."""
         nodes = self.definition().before.nodes
         values = [match.value(name) for name in ("x", *(node.results[0] for node in nodes))]
-        if 0 in values[0].static_shape:
+        shape = values[0].static_shape
+        if 0 in shape:
             return f"%{values[0].name}: is empty"
-        order, sentence = ElementOrder(values[0].static_shape), same_quantization(*values)
+        sentence = same_quantization(*values)
         if sentence is not None:
             return sentence
+        axes: list[list[Factor]] | None
+        axes = [[Factor(*pair)] for pair in zip(shape, strides_of(shape), strict=True)]
         for node, value in zip(nodes, values[1:], strict=True):  # each operator and its result
             perm = node.operands[1].name
             if node.kinds[0].code == "TRANSPOSE" and perm is not None:
-                order.transpose(match.value(perm).array().tolist())
-            elif not order.reshape(value.static_shape):
+                axes = [axes[axis] for axis in match.value(perm).array().tolist()]
+            else:
+                axes = by_axis([*chain.from_iterable(axes)], value.static_shape)
+            if axes is None:
                 return f"%{value.name}: splits or merges axes of %{values[0].name} irregularly"
-        unchanged = order.is_unchanged()
+        unchanged = IndexMap.of(math.prod(shape), chain.from_iterable(axes)).is_identity
         return None if unchanged else f"%{values[-1].name}: does not keep the order of the elements"
 
     def constants(self, match: Match) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from circlekit.errors import counted
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.graph import Graph
-from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
@@ -17,6 +16,7 @@ from circlekit.passes.support.axes import constant_perm
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.build import misfit_refusal
 
 
 class ReplaceNonConstFullyConnected(GraphPass):
@@ -40,9 +40,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
             if context.partial_matches:
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")
             return False
-        sentence = self.obstacle(op)
-        if sentence is None and (fault := misfit(op)) is not None:
-            sentence = f"%{op.output.name}: {fault}"
+        sentence = self.obstacle(op) or misfit_refusal(op)
         # ``exact``: the pass runs in a pipeline
         if sentence is None and context.exact and (added := growth(graph, op)) > 0:
             sentence = f"%{op.output.name}: would add {counted(added, 'operator')}"

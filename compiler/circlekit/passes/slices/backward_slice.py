@@ -23,6 +23,7 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.quantized_values import is_per_channel
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
 from circlekit.passes.slices.kept_axes import needed_for, without_axis
@@ -319,9 +320,6 @@ class _Cone:
 
 def quantization_obstacle(value: Value) -> str | None:
     """Return why a part of ``value`` cannot have its quantization; None if it can."""
-    quantization = value.quantization
-    if quantization is not None and quantization.details is not None:
+    if value.quantization is not None and value.quantization.details is not None:
         return "has quantization details, which a slice cannot keep"
-    if quantization is not None and quantization.is_per_channel:
-        return "has different scales for its channels"
-    return None
+    return "has different scales for its channels" if is_per_channel(value) else None

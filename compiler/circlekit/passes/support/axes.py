@@ -62,18 +62,19 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
     return len(dims) == len(perm) and all(dims[axis] == 1 for new, axis in enumerate(perm) if axis != new)
 
 
-def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
-    """Return the permutation that ``op`` applies; None if there is none.
+def perms_of(op: Op, perms: Sequence[Perm]) -> list[Perm]:
+    """Return those of ``perms`` that ``op`` applies: a Transpose, or a Reshape that gives the same result.
 
-    For a Transpose, this is its constant permutation.  For a Reshape, it is the first of ``perms`` whose
-    transpose gives the same result.  ``perms``: at least one, all of the same rank.
+    There are several for a Reshape if axes of dimension 1 move.  ``perms``: at least one, all of the same
+    rank.
     """
     if not isinstance(op, Reshape):
-        return constant_perm(op)
+        perm = constant_perm(op)
+        return [] if perm is None or perm not in perms else [perm]
     before, after = op.input.shape, op.output.shape
     if before is None or len(before) != len(perms[0]) or None in before:
-        return None
-    return next((p for p in perms if permuted_shape(before, p) == after and keeps_order(before, p)), None)
+        return []
+    return [p for p in perms if permuted_shape(before, p) == after and keeps_order(before, p)]
 
 
 def last_axis_stride(op: StridedSlice) -> int | None:

@@ -18,6 +18,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Value
+from circlekit.ops.quantized_values import followed_operand
 
 MAX_ELEMENTS = 1 << 24
 """Operators on larger tensors are not examined, because the examination runs their kernel."""
@@ -30,10 +31,9 @@ def moved_operand(op: Op) -> Value | None:
     operands are constant.  The copied operand and all results must have 1 to MAX_ELEMENTS elements, and
     static shapes that obey the shape rule of ``op``.
     """
-    rule = op.quantization_rule
-    if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
+    data = followed_operand(op) if op.data_movement and op.results else None
+    if data is None:
         return None
-    data = getattr(op, rule.results_follow)
     others = [value for value in op.inputs if value is not None and value is not data]
     if not all(v.is_plain for v in others) or not all(v.is_static for v in (data, *op.results)):
         return None

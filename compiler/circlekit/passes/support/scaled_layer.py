@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply the parameters of a layer by a number; find where data movement takes the layer's channels."""
+"""Parameters of layers: multiply them by a number; find where data movement takes the layer's channels."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.gather import Gather
 from circlekit.ops.reduction.normalization import RmsNorm
 from circlekit.passes.support.axis_indices import moved_operand, results_for
 
 Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected | RmsNorm | Mul
-"""The operators whose parameters can be multiplied: weights and bias, gamma, a constant factor."""
+"""The operators whose parameters can be multiplied."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
 """If the result of a layer has more elements, ``moved_channels`` does not follow its channels."""
 
 
-def _parameters(layer: Layer) -> list[Value]:
-    """Return what to multiply so that the result of ``layer`` is multiplied: weights, perhaps a bias."""
+def parameters_of(layer: Layer | Gather) -> list[Value]:
+    """Return the constants in which the result is linear: weights, perhaps a bias, a factor or a table."""
     if isinstance(layer, Mul):
         return [layer.rhs if layer.rhs.is_const else layer.lhs]
-    if isinstance(layer, RmsNorm):
-        return [layer.gamma]
+    if isinstance(layer, RmsNorm | Gather):
+        return [layer.gamma if isinstance(layer, RmsNorm) else layer.params]
     weights = layer.weights if isinstance(layer, FullyConnected) else layer.filter
     return [weights] if layer.bias is None else [weights, layer.bias]
 
 
-def layer_refusal(layer: Layer) -> str | None:
-    """Return why the parameters of ``layer`` cannot be multiplied; None if they can."""
+def layer_refusal(layer: Layer | Gather) -> str | None:
+    """Return why the parameters of ``layer`` cannot be changed; None if they can."""
     items = layer.attribute_items()
     act, weights_format = items.get("act"), items.get("weights_format", WeightsFormat.DEFAULT)
     if act not in (None, Activation.NONE):
         return f"%{layer.output.name}: act is {act.name}, expected NONE"
     if weights_format is not WeightsFormat.DEFAULT:
         return f"%{layer.output.name}: weights_format is {weights_format.name}, expected DEFAULT"
-    parameters = _parameters(layer)
+    parameters = parameters_of(layer)
     for value in parameters:
         if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"
+    # the other users would still need the old weights, so the model would hold both
     if parameters[0].other_user([layer]) is not None:
         return f"%{parameters[0].name}: has other users"
     return None
@@ -53,7 +55,7 @@ def layer_refusal(layer: Layer) -> str | None:
 
 def has_channels(layer: Layer) -> bool:
     """Return whether the parameters of ``layer`` have an element or a row for each channel of its result."""
-    return not isinstance(layer, Mul) or _parameters(layer)[0].shape == layer.output.known_shape[-1:]
+    return not isinstance(layer, Mul) or parameters_of(layer)[0].shape == layer.output.known_shape[-1:]
 
 
 def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
@@ -88,7 +90,7 @@ def scaled_constants(layer: Layer, channels: Array | None, factor: float) -> dic
     must be None unless ``has_channels``.
     """
     constants: dict[int, Array] = {}
-    parameters = _parameters(layer)
+    parameters = parameters_of(layer)
     for index, value in enumerate(layer.inputs):
         if value is None or value not in parameters:
             continue
