@@ -232,6 +232,15 @@ def test_inputs_of_called_graphs_are_checked() -> None:
         run(model(graph, body), [X])
 
 
+def test_inputs_of_called_graphs_may_have_an_unknown_rank() -> None:
+    """Older files write [] for it, as for scalars."""
+    text = LOOP.replace("%a: f32[3]", "%a: f32[]").replace("%b: f32[3]", "%b: f32[]")
+    assert text != LOOP
+    inputs = [X, np.array(3, np.int32)]
+    for found, wanted in zip(run(parse_model(text), inputs), run(parse_model(LOOP), inputs), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 # -- state and constants -----------------------------------------------------------------------
 
 

@@ -257,9 +257,10 @@ def _check_kind(inputs: object) -> None:
         raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")
 
 
-def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+def check_inputs(graph: Graph, inputs: Sequence[Array], is_called: bool = False) -> list[Array]:
     """Return ``inputs`` as arrays.
 
+    ``is_called``: whether an operator calls ``graph``; then an input declared as [] may have any rank.
     Raise ShapeError if their number, dtypes or shapes are not those that ``graph`` declares.
     """
     given = list(inputs)
@@ -273,7 +274,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         except ValueError:
             expected = f"input %{value.name}: expected an array"
             raise ShapeError(f"{expected}, got lists of unequal lengths") from None
-        check_type(value, array, "input")
+        check_type(value, array, "input", is_called and value.shape == ())
         arrays.append(array)
     return arrays
 

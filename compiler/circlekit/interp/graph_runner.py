@@ -109,7 +109,7 @@ class GraphRunner:
             raise LimitError(
                 f"graph {shown(graph.name)} is called at depth {self._depth}, which is the limit"
             )
-        arrays = check_inputs(graph, inputs)
+        arrays = check_inputs(graph, inputs, is_called=True)
         depth, held_bytes = self._depth, self._held_bytes
         self._depth = depth + 1
         try:
