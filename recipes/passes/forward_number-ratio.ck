@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %d: comes from Div, past which the pass moves no factor
+# Refused: %d: is a quotient, which may be so large that the first product overflows
 
 graph main(%x: f32[2,3]) -> %z {
   %w = const f32[4,3] gaussian(0, 1)
@@ -11,5 +11,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(forward_number)
   unchanged()
-  refused("%d: comes from Div, past which the pass moves no factor")
+  refused("%d: is a quotient, which may be so large that the first product overflows")
 }

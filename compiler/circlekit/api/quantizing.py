@@ -29,6 +29,7 @@ from circlekit.quant.calibration.ranges import check_estimator
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.cautions import cautions
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
+from circlekit.quant.forms.given_forms import with_followed
 from circlekit.quant.mixed.mixed_precision import raise_operators
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.quantize_as_one import PREPARATION as ONE_PREPARATION
@@ -283,6 +284,8 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
     runtime = find_target(steps.target)
     make_names_distinct(model)
     given = take_grids(model) if scheme.activations is not None and not scheme.follows_one else []
+    # passes may remove a tensor, such as the operand of a RELU, and keep the result
+    given = [with_followed(graph, forms) for graph, forms in zip(model.graphs, given, strict=False)]
     if steps.passes:
         optimize(model, steps.passes)
     if not scheme.follows_one:

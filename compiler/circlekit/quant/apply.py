@@ -18,13 +18,13 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.constant_operands import packed
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.parameters import along_axis, integers
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
-from circlekit.quant.weights import indices_of, is_computed_float
+from circlekit.quant.weights import indices_of, is_computed_float, present_operand
 
 
 def apply(model: Model, plan: Plan) -> None:
@@ -90,6 +90,9 @@ class _Applier:
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
+        for copy in self.converted.values():
+            if copy.producer is not None and not copy.use_count and not self.graph.is_output(copy):
+                self.graph.remove(copy.producer)  # a FAKE_QUANT reads its operand, see ``_dequantize``
         self._rename_copies()
         self._drop_empty_tables()
 
@@ -219,7 +222,7 @@ class _Applier:
     def _as_float(self, value: Value) -> Value:
         """Return ``value`` itself if it is float, else the result of a DEQUANTIZE.
 
-        If training fake-quantized the float value, QUANTIZE and DEQUANTIZE round it to the form of training.
+        If training fake-quantized the float value, it is rounded to the form of training.
         """
         if value not in self.stored:
             if not self._needs_rounding(value):
@@ -228,9 +231,23 @@ class _Applier:
         key = (value, f32)
         if key not in self.converted:
             result = Value(self.graph.unique_name(f"{value.name}_f32"), f32, value.shape)
-            self.graph.insert_after(value.producer, Dequantize(value, results=[result]))
+            self.graph.insert_after(value.producer, self._dequantize(value, result))
             self.converted[key] = result
         return self.converted[key]
+
+    def _dequantize(self, stored: Value, result: Value) -> Op:
+        """Return an operator that computes the float ``result`` from ``stored``.
+
+        It is a FAKE_QUANT of the operand of the QUANTIZE if ``stored`` is int16 with a zero point, as of a
+        range [0, 6] in training: LiteRT's DEQUANTIZE refuses the zero point.
+        """
+        form = self.stored[stored]
+        if form.dtype is DType.INT16 and any(form.zero_point):
+            assert stored.producer is not None  # no integer kernel has such results
+            low, high = ((limit - form.zero_point[0]) * form.scale[0] for limit in form.dtype.limits)
+            operand = present_operand(stored.producer, 0)
+            return FakeQuant(operand, results=[result], min=low, max=high, num_bits=16)
+        return Dequantize(stored, results=[result])
 
     def _needs_rounding(self, value: Value) -> bool:
         """Return whether training fake-quantized ``value``, and ``value`` is still float and not rounded.
@@ -254,12 +271,12 @@ class _Applier:
             op = value.producer
             if value not in floats or op is None:
                 continue  # without a producer, it is also an input, or a constant
-            if dtype is not None:
-                form = self.plan.tensors.get(value.name)
-                if value not in self.stored and form is not None and form.dtype is dtype:
-                    self._quantize_output(value, op, form)
-            elif value in self.stored:
-                self._dequantize_output(value, op)
+            form = self.plan.tensors.get(value.name)
+            if value in self.stored:
+                if dtype is None:
+                    self._dequantize_output(value, op)
+            elif form is not None and form.dtype is dtype:
+                self._quantize_output(value, op, form)
             elif self._needs_rounding(value):
                 self._round_output(value, op)
 
@@ -297,7 +314,7 @@ class _Applier:
     def _round_output(self, value: Value, op: Op) -> None:
         """Round the output ``value``, a result of the float operator ``op``, to its form in training.
 
-        ``op`` gets a new float result.  QUANTIZE and DEQUANTIZE convert it to ``value``.
+        ``op`` gets a new float result, which is rounded to ``value``.
         """
         form = self.plan.tensors[value.name]
         exact = Value(self.graph.unique_name(f"{value.name}_exact"), f32, value.shape)
@@ -307,7 +324,7 @@ class _Applier:
         # a QUANTIZE of the value may be there already; now it reads ``exact``
         stored = self.converted.get((value, form.key)) or self._converted(exact, form)
         assert stored.producer is not None  # ``_converted`` made it with a QUANTIZE
-        self.graph.insert_after(stored.producer, Dequantize(stored, results=[value]))
+        self.graph.insert_after(stored.producer, self._dequantize(stored, value))
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)

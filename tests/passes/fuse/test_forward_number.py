@@ -68,17 +68,18 @@ def test_a_number_moves_into_some_channels_of_a_depthwise_convolution() -> None:
     check_pass(graph(body, "1,6,5,4"), NAME, ["DepthwiseConv2D", "Split", "Concatenation"])
 
 
-def test_a_quotient_of_two_layers_is_multiplied_in_its_dividend() -> None:
-    body = """
-        %v = const f32[6,4] gaussian(0, 1)
-        %g = FullyConnected(%x, %v) {keep_num_dims: true}
-        %d = Div(%f, %g)
-        %y = Mul(%d, 0.5)
-    """
-    check_pass(graph(LAYER + body), NAME, ["FullyConnected", "FullyConnected", "Div"])
-    computed = "%e = Exp(%g)\n%d = Div(%f, %e)"
-    text = graph(LAYER + body.replace("%d = Div(%f, %g)", computed))
-    check_pass(text, NAME, ["FullyConnected", "FullyConnected", "Exp", "Div"])
+@pytest.mark.parametrize(
+    "quotient",
+    ["%d = Div(%f, %g)", "%e = Exp(%g)\n%d = Div(%f, %e)", "%c = Div(3.0, %f)\n%d = Mul(%c, 2.0)"],
+)
+def test_no_number_moves_before_a_quotient(quotient: str) -> None:
+    body = f"%g = Mul(%x, 0.0)\n%f = Mul(%x, 2.0)\n{quotient}\n%r = Neg(%d)\n%y = Mul(%r, 0.001)"
+    check_pass(graph(body), NAME, refused="is a quotient, which may be so large")
+
+
+def test_a_factor_after_a_quotient_does_not_go_to_another_operand() -> None:
+    body = "%d = Div(1.0, %x)\n%q = Reshape(%d, [1,4,5])\n%m = Mul(%q, 8.0)\n%y = BatchMatMul(%m, %f)"
+    check_pass(graph(LAYER + body), NAME, refused="%d: is a quotient, which may be so large")
 
 
 @pytest.mark.parametrize("extra", [0, 1])

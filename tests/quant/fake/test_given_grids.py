@@ -222,6 +222,51 @@ def test_float_operators_keep_the_rounding_of_their_results(is_read: bool) -> No
     np.testing.assert_allclose(circlekit.run(model, data)[0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("low", [-0.5, 0.0])
+@pytest.mark.parametrize("result", ["%q", "%y", "%q, %y"])
+@pytest.mark.parametrize("outputs", ["float", "integer"])
+def test_results_of_float_operators_stay_in_grids_of_16_bits(outputs: str, result: str, low: float) -> None:
+    """The int16 form of [0, 0.5] has a zero point, with which LiteRT has no DEQUANTIZE."""
+    text = f"""
+    graph main(%x: f32[1,8]) -> {result} {{
+      %e = Sin(%x)
+      %q = FakeQuant(%e) {{min: {low}, max: 0.5, num_bits: 16}}
+      %y = Exp(%q)
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-6, 2, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)
+    circlekit.quantize(model, "int8", [data], operators={"re:.*": "float"}, outputs=outputs)
+    assert "QUANTIZE" not in [op.code for op in model.main] or low
+    results = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
+    for array, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(array, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "line", ["%y = Relu(%q)", "%y = Reshape(%q, [1, 8])", "%r = Relu(%q) %y = Relu6(%r)"]
+)
+@pytest.mark.parametrize("samples", [True, False])
+def test_a_grid_stays_if_passes_remove_its_tensor(samples: bool, line: str) -> None:
+    """The last operator has no effect, and passes give its name to the result of the layer."""
+    model = circlekit.parse(f"""
+    graph main(%x: f32[1,8]) -> %y {{
+      %w = const f32[8,8] gaussian(0, 1)
+      %v = FakeQuant(%w) {{min: -3.0, max: 3.0, num_bits: 8, narrow_range: true}}
+      %p = FakeQuant(%x) {{min: -4.0, max: 4.0, num_bits: 8}}
+      %t = FullyConnected(%p, %v, none) {{act: RELU}}
+      %q = FakeQuant(%t) {{min: 0.0, max: 1.0, num_bits: 8}}
+      {line}
+    }}
+    """)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)[0]
+    assert not circlekit.quantize(model, "int8", [data] if samples else None).floats
+    results = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
+    np.testing.assert_allclose(results[0], expected, atol=1.01 / 255)
+
+
 def test_a_kernel_that_cannot_reach_the_grid_stays_float() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %y {

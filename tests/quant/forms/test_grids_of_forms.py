@@ -143,7 +143,8 @@ def test_forms_follow_where_numbers_stay_on_the_grid() -> None:
     assert with_followed(model.main, {"x": form}) == {"x": form, "r": form}
     nearly_symmetric = TensorForm(i8, (0.5,), (-1,))  # -127 to 128 steps
     assert with_followed(model.main, {"x": nearly_symmetric}) == dict.fromkeys("xr", nearly_symmetric)
-    assert with_followed(model.main, {bound: other}) == {bound: other, "m": other}
+    assert with_followed(model.main, {bound: other}) == {bound: other, "m": other, "z": other}
+    assert with_followed(model.main, {"n": form}) == dict.fromkeys("nsy", form)
     assert with_followed(model.main, {"y": form}) == {"y": form, "s": form, "n": form}
     assert with_followed(model.main, {"z": form, "m": other})["m"] is other
     assert with_followed(model.main, {"u": form}) == {"u": form}, "EXP computes"

@@ -27,6 +27,7 @@ from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.quantized_values import followed_operand
 from circlekit.ops.reduction.normalization import RoPE
+from circlekit.passes.fuse.fuse_constants import quotient_refusal
 from circlekit.passes.support.axis_indices import moved_operand
 from circlekit.passes.support.scaled_layer import (
     Layer,
@@ -49,10 +50,10 @@ class ForwardNumber(GraphPass):
     bias of the layer are multiplied by c, and the product disappears.  A layer may also be an RMS_NORM, or a
     product with a constant.  If only some output channels of the layer reach the product, only their weights
     and biases are multiplied.  f consists of data movement, sums, differences, products (also of matrices),
-    quotients, negations and rotary embeddings.  It may have other operands, for example keys or tables of
-    sines.  If the only user of the product multiplies it by another operand, also after data movement, that
-    operand may be multiplied by c instead.  The pass refuses if a value whose elements change is an output of
-    the graph, or if any other operator reads these elements.
+    divisions by constants, negations and rotary embeddings.  It may have other operands, for example keys or
+    tables of sines.  If the only user of the product multiplies it by another operand, also after data
+    movement, that operand may be multiplied by c instead.  The pass refuses if a value whose elements change
+    is an output of the graph, or if any other operator reads these elements.
     """
 
     name = "forward_number"
@@ -109,7 +110,7 @@ def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> 
         return f"%{op.output.name}: expected the shape of %{data.name}"
     if not graph.can_stand_for(op.output, data):
         return f"%{op.output.name}: is an output of the graph, and %{data.name} is an input or an output, too"
-    return None
+    return quotient_refusal(data)
 
 
 def _other_factor(graph: Graph, value: Value) -> tuple[Op, Value] | None:
@@ -186,6 +187,8 @@ class _Region:
 
     def _operands_or_refusal(self, op: Op, value: Value, depth: int) -> list[Value] | str:
         """Return which operands of ``op`` to multiply, or why its result ``value`` cannot be multiplied."""
+        if (sentence := quotient_refusal(value)) is not None:
+            return self._refuse(depth, value, sentence)
         sentence = (layer_refusal(op) or misfit(op)) if isinstance(op, Layer) else ""
         if isinstance(op, Layer) and not isinstance(op, Mul):
             return [] if sentence is None else self._refuse(depth, value, sentence)
@@ -282,8 +285,7 @@ def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
     if isinstance(op, Add | Sub | Neg | Concatenation | Pack):
         yield values
     elif isinstance(op, Div):
-        if op.lhs is not op.rhs:  # in y / y, a factor of y has no effect
-            yield values[:1]
+        yield values[:1]
     elif isinstance(op, RoPE):
         yield [op.input]
     elif isinstance(op, Mul | BatchMatMul):

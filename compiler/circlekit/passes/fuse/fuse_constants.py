@@ -109,10 +109,11 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
 def quotient_refusal(x: Value) -> str | None:
     """Refuse if ``x`` follows from a quotient with a computed divisor.
 
-    For the divisor 0, LiteRT returns the largest number.  After elementwise operators, it may still be large.
+    For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, it
+    may still be large.
     """
     op = x.producer
-    while op is not None and op.elementwise:
+    while op is not None and (op.elementwise or op.data_movement):
         if isinstance(op, Div) and not op.rhs.is_const:
             quotient = f"%{op.output.name}: is a quotient"
             return f"{quotient}, which may be so large that the first product overflows"

@@ -153,17 +153,19 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
     - The operand of an operator that only moves elements gets the form of the result, unless other operators
       read the operand, too.
     - The result of an elementwise function such as RELU gets the form of the operand if the function maps
-      every number of this form to a number of this form.
+      every number of this form to a number of this form.  So does the result of an operator that only moves
+      elements of its operand.
     """
     forms = dict(given)
     for op in graph if given else ():
         bound = op.inputs[1] if isinstance(op, Minimum) else None
         if bound is not None and bound.is_const and bound.name in given:
             forms.setdefault(op.output.name, given[bound.name])
-        if isinstance(op, Unary) and op.output.dtype is f32 and op.output.name not in forms:
-            form = forms.get(op.input.name)
-            if form is not None and _is_in_grid(op, form):
-                forms[op.output.name] = form
+        numbers = [v for v in op.inputs if v is not None and v.dtype is f32]
+        form = forms.get(numbers[0].name) if len(numbers) == 1 else None
+        moves = op.data_movement and numbers == [followed_operand(op)]
+        if form is not None and (moves or (isinstance(op, Unary) and _is_in_grid(op, form))):
+            forms.update((v.name, form) for v in op.results if v.dtype is f32 and v.name not in forms)
     for op in reversed(list(graph) if given else []):
         source = followed_operand(op)
         if source is not None and op.data_movement and source.use_count == 1:
