@@ -103,7 +103,7 @@ def converted_parameters(value: Value, dtype: DType) -> Quantization:
     """
     rule = origin_rule(value)
     if dtype in rule.fixed:
-        return fixed_parameters(rule, dtype, value.quantization)
+        return fixed_parameters(rule, dtype)
     found = recorded_range(value)
     if found is None:
         raise no_range(value)
@@ -111,11 +111,10 @@ def converted_parameters(value: Value, dtype: DType) -> Quantization:
     return with_integer_scale(made) if rule.integer_scale else made
 
 
-def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Quantization:
-    """Return the fixed scale and zero point of ``rule`` for ``dtype``, with the min and max of ``old``."""
+def fixed_parameters(rule: OneRule, dtype: DType) -> Quantization:
+    """Return the fixed scale and zero point of ``rule`` for ``dtype``."""
     scale, zero_point = rule.fixed[dtype]
-    ends = (None, None) if old is None else (old.min, old.max)
-    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64), 0, *ends)
+    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
 
 
 def no_range(value: Value) -> ModelError:
@@ -299,7 +298,7 @@ def fix_special(task: Task) -> None:
             if form is None or value not in task.reasons:
                 continue
             if value.dtype in rule.fixed:
-                value.quantization = fixed_parameters(rule, value.dtype, form)
+                value.quantization = fixed_parameters(rule, value.dtype)
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(form)
@@ -341,6 +340,6 @@ def _refresh_conversion(op: Op) -> None:
         return
     rule = origin_rule(value)
     if result.dtype in rule.fixed:
-        result.quantization = fixed_parameters(rule, result.dtype, result.quantization)
+        result.quantization = fixed_parameters(rule, result.dtype)
     elif rule.integer_scale:
         result.quantization = with_integer_scale(result.quantization)
