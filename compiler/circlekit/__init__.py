@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from circlekit.api.quantizing import calibrate, quantize
     from circlekit.api.rewriting import convert, optimize
     from circlekit.api.structure import extract, merge, partition, resize, select
+    from circlekit.api.structure_checks import verify
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
@@ -76,6 +77,7 @@ __all__ = [
     "run",
     "save",
     "select",
+    "verify",
 ]
 
 _MODULES = {
@@ -87,6 +89,7 @@ _MODULES = {
     "circlekit.api.quantizing": ("calibrate", "quantize"),
     "circlekit.api.rewriting": ("convert", "optimize"),
     "circlekit.api.structure": ("extract", "merge", "partition", "resize", "select"),
+    "circlekit.api.structure_checks": ("verify",),
     "circlekit.errors": ("CirclekitError",),
     "circlekit.interp.evaluate": ("register_custom",),
     "circlekit.interp.interpreter": ("Interpreter",),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError, FileError, ModelError
+from circlekit.errors import CirclekitError, FileError, ModelError, ShapeError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_model
 from tests.api.conftest import RECIPE
@@ -113,3 +113,16 @@ def test_an_iterator_is_no_record(model: circlekit.Model) -> None:
     ):
         with pytest.raises(ModelError, match="inputs: expected a list of arrays, or a dict by input name"):
             call()
+
+
+def test_a_model_that_was_broken_in_python_does_not_verify() -> None:
+    model = circlekit.parse("graph main(%x: f32[4]) -> %z { %y = Relu(%x) %z = Neg(%y) }")
+    circlekit.verify(model)
+    first, second = model.main
+    model.main.replace_uses(first.output, second.output)
+    with pytest.raises(ModelError, match="graph main > op 1 Neg: %z is used before operator 1"):
+        circlekit.verify(model)
+    first.output.shape = (5,)
+    second.set_input(0, first.output)
+    with pytest.raises(ShapeError, match=r"%y has shape \[5\], its operator infers \[4\]"):
+        circlekit.verify(model)

@@ -105,6 +105,7 @@ def test_the_public_surface_is_pinned() -> None:
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
         "select": "(model: 'Model', ids: 'Iterable[int]' = (), names: 'str | Iterable[str]' = ()) -> 'Model'",
+        "verify": "(model: 'Model') -> 'None'",
     }
     assert circlekit.__all__ == sorted([*classes, *functions, "passes"])
 

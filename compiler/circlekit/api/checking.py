@@ -14,6 +14,7 @@ from circlekit.targets.unsupported import Finding, find_unsupported
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     """Return a finding for each operator, input and output of ``model`` that a target cannot run or take.
 
+    The structure of the model is not checked; ``verify`` does that.
     ``target``: the runtimes (see ``TargetChoice``), for example their names, separated by commas; ``none``:
     no runtime, so there are no findings; None: litert for a TFLite model, and luci (ONE's interpreter) for a
     circle model.

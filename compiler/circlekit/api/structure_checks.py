@@ -11,10 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir import verifier
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Model, check_model
 from circlekit.ir.shape_inference import check_shapes, settle_ranks
-from circlekit.ir.verifier import verify
+
+
+def verify(model: Model) -> None:
+    """Raise ModelError if ``model`` breaks a structural rule, ShapeError if it breaks a shape rule.
+
+    Examples: an operator reads a value that a later operator computes; the shape of a result is not the one
+    that follows from the operands.  Functions that change a graph, such as ``Graph.replace``, check only what
+    they say.
+    """
+    check_model(model)
+    check_structure(model, str(model.source or "the model"))
 
 
 def check_structure(model: Model, name: str) -> None:
@@ -22,7 +33,7 @@ def check_structure(model: Model, name: str) -> None:
 
     ``name``: the name of the model in the message of a ModelError.
     """
-    findings = verify(model)
+    findings = verifier.verify(model)
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))  # each on its own line

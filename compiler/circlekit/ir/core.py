@@ -544,7 +544,7 @@ class Graph:
         )
 
     def replace(self, old: Value, new: Value) -> None:
-        """Replace every use of ``old`` by ``new``.
+        """Replace every use of ``old`` by ``new``, whose producer must stand before the users of ``old``.
 
         If ``old`` is an output of the graph, ``old`` remains the output and keeps its name.  Then ``old``
         becomes the result of the producer of ``new``, and the users of ``new`` use ``old``.  Raise ModelError
