@@ -204,3 +204,11 @@ def test_a_convolution_of_rank_3_is_not_taken_for_a_grouped_one() -> None:
     conv = "%w = const f32[4,1,1,1] ones\n %y = Conv2D(%x, %w): f32[1,4,4,4]"
     model = circlekit.parse(f"graph main(%x: f32[4,4,2]) -> %y {{ {conv} }}")
     assert circlekit.optimize(model, "O1", target="onert").changes == {}
+
+
+def test_a_cycle_is_refused_before_anything_runs() -> None:
+    model = circlekit.parse("graph main(%x: f32[4]) -> %z { %y = Relu(%x) %z = Neg(%y) }")
+    first, second = model.main
+    model.main.replace_uses(first.output, second.output)
+    with pytest.raises(ModelError, match="%z is used before operator 1 produces it"):
+        circlekit.optimize(model, verify=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,6 +188,21 @@ def test_constants_of_the_model_are_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         InPlace().run(model, Context())
     assert model.main.ops[0].inputs[1].data.tolist() == [4, 2]  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="older exceptions have no notes")
+def test_an_exception_of_a_pass_says_where_it_occurred() -> None:
+    class Faulty(Rewrite):
+        before = "z = Neg(x)"
+        after = "z = Mul(x, k)"
+
+        def constants(self) -> dict[str, Array]:
+            return {"k": [][0]}
+
+    model = parse_model("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
+    with pytest.raises(IndexError) as raised:
+        Faulty().run(model, Context())
+    assert getattr(raised.value, "__notes__", None) == ["in constants of Faulty, for %y"]
 
 
 @pytest.mark.parametrize("answer", [True, False, np.True_, ""])

@@ -58,6 +58,8 @@ class Optimization:
         self.model, self.options, self.format = model, options, format
         self._records = records_of(model, options.inputs)
         special_forms = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
+        if options.passes and not options.validate:
+            check_order(model)  # the only structural rule without which passes might not end
         self.watch = TargetWatch(model, options.target, format, special_forms)
         self.verifier = self._new_verifier()
         has_targets = self.watch.targets.legalized is not None
@@ -85,8 +87,6 @@ class Optimization:
         passes, context = self._selected_passes(), self._new_context()
         if passes and options.validate:
             settle_ranks(model)  # the caller has found the structure valid
-        elif passes:
-            check_order(model)  # the only structural rule without which passes might not end
         is_asked = options.explain_op is not None
         original_names = set[str]().union(*map(names_of_op, model.ops())) if is_asked else ()
         pass_records = run_passes(model, passes, context, self._check_values, _announce)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
@@ -276,9 +277,20 @@ class Rewrite(GraphPass):
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
-        """Call the method ``name`` with what its parameters stand for in ``match``."""
-        expected = self.definition().parameters[name]
-        return getattr(self, name)(**{p: self._argument(p, match) for p in expected})
+        """Call the method ``name`` with what its parameters stand for in ``match``.
+
+        From Python 3.11 on, a note on an exception says where it occurred.
+        """
+        arguments = {p: self._argument(p, match) for p in self.definition().parameters[name]}
+        try:
+            return getattr(self, name)(**arguments)
+        except CirclekitError:
+            raise
+        except Exception as error:
+            if sys.version_info >= (3, 11):
+                result = match.value(self.old.root.results[0])
+                error.add_note(f"in {name} of {self.name or type(self).__name__}, for %{result.name}")
+            raise
 
     def _argument(self, name: str, match: Match) -> Any:
         """Return what the parameter ``name`` stands for in ``match``; None for an absent operand."""
