@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import CirclekitError, FileError, ModelError, ShapeError
+from circlekit.errors import CirclekitError, FileError, ModelError, ParseError, ShapeError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import print_model
 from tests.api.conftest import RECIPE
@@ -126,3 +126,16 @@ def test_a_model_that_was_broken_in_python_does_not_verify() -> None:
     second.set_input(0, first.output)
     with pytest.raises(ShapeError, match=r"%y has shape \[5\], its operator infers \[4\]"):
         circlekit.verify(model)
+
+
+@pytest.mark.parametrize("name", ["notes.md", "<bytes>"])
+def test_a_text_that_is_no_recipe_says_that_a_model_was_expected(name: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("some notes (to read)\n")
+    source = tmp_path / name if name == "notes.md" else b"some notes (to read)\n"
+    with pytest.raises(ParseError, match=f"{name}: expected a model or a recipe, got a text; as a recipe: "):
+        circlekit.load(source)
+
+
+def test_parse_refuses_a_path() -> None:
+    with pytest.raises(ParseError, match=r"got the path 'a/net.ck'; load reads files"):
+        circlekit.parse("a/net.ck")

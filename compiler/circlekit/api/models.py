@@ -19,6 +19,7 @@ from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.load import load_bytes
+from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.encoded_file import Encoded
 from circlekit.io.write.file_writer import require_directory
 from circlekit.io.write.save import check_extension, check_format, encoded, format_of, write
@@ -26,7 +27,7 @@ from circlekit.ir.graph import Model, check_model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.legalize import legalize
-from circlekit.recipes.load import decoded, read_recipe, recipe_in
+from circlekit.recipes.load import RECIPE_EXTENSIONS, decoded, read_recipe, recipe_in
 
 FilePath = str | os.PathLike[str]
 ModelFile = FilePath | bytes | bytearray | memoryview | BinaryIO
@@ -61,24 +62,24 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
     is_text = probe != b"" and all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe)
     if not is_text:
         model, file = load_bytes(content, name), content
-    elif isinstance(source, str | os.PathLike):
-        model = _recipe(content, name)
-    else:  # not from a path: the recipe must not name files, because no folder is known
-        model = read_recipe(decoded(content, name), name)
+    else:
+        model = _recipe(content, name, isinstance(source, str | os.PathLike))
     model.source = name
     return model, file
 
 
-def _recipe(content: memoryview, path: str) -> Model:
+def _recipe(content: memoryview, name: str, is_path: bool) -> Model:
     """Return the model in the recipe ``content``; raise ParseError if the recipe is invalid.
 
-    If ``path`` has the extension of a binary model, the error also says that a binary file was expected.
+    Without the extension of a recipe, the error also says that a model was expected.  If ``is_path`` is
+    false, the recipe must not name files, because no folder is known.
     """
     try:
-        return recipe_in(content, path)
+        return recipe_in(content, name) if is_path else read_recipe(decoded(content, name), name)
     except ParseError as error:
-        if (format := format_of(path)) is not None:
-            error.message = f"{path}: expected a {format} file, got a text; as a recipe: {error.message}"
+        if Path(name).suffix not in RECIPE_EXTENSIONS:
+            expected = f"a {format} file" if (format := format_of(name)) else "a model or a recipe"
+            error.message = f"{name}: expected {expected}, got a text; as a recipe: {error.message}"
         raise
 
 
@@ -111,6 +112,8 @@ def parse(text: str) -> Model:
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
+    if "\n" not in text and Path(text).suffix in (*EXTENSIONS, *RECIPE_EXTENSIONS):
+        raise ParseError(f"expected the text of a model, got the path {text!r}; load reads files")
     model = parse_model(text)
     declare_opaque(model, "text")  # operators written as Opaque get their classes; errors name "text"
     return model

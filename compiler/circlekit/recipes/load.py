@@ -25,6 +25,9 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
+RECIPE_EXTENSIONS = (".ck", ".recipe")
+"""The usual extensions of recipes; files with others are read, too."""
+
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
 """Matches the beginning of a ``test.recipe``: comments, then a field such as ``operand {`` or ``input: "x"``.
 

@@ -134,7 +134,7 @@ def test_a_deep_model_gets_a_round_for_each_operator(converges: bool) -> None:
 def test_unknown_pass_is_refused_with_a_suggestion(model: Model) -> None:
     with pytest.raises(RewriteError, match="no pass 'remove_deed'; did you mean remove_dead"):
         run_passes(model, ["remove_deed"], Context())
-    with pytest.raises(RewriteError, match=r"no pass or pipeline 'zzzz'$"):
+    with pytest.raises(RewriteError, match=r"no pass or pipeline 'zzzz'; pipelines: O1, Omem$"):
         pass_names("zzzz")
 
 

@@ -112,7 +112,8 @@ def select_passes(
     selected: list[Phase | str] = []
     for name in requested:
         if name not in PIPELINES and name not in known:
-            raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
+            names = did_you_mean(name, [*known, *PIPELINES], 3) or f"; pipelines: {', '.join(PIPELINES)}"
+            raise RewriteError(f"there is no pass or pipeline {name!r}{names}")
         for phase in PIPELINES.get(name, ()):
             members = tuple(filter(is_wanted, phase.passes))
             selected.append(phase._replace(passes=members))
