@@ -124,7 +124,7 @@ def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
     comparison = compare_values(load(against), model)
     if not comparison.layers:
         raise CirclekitError(f"the models have no results to compare: {comparison.verdict}")
-    return error_data(model, {layer.name: layer.relative for layer in comparison.layers})
+    return error_data(model, comparison.layer_errors)
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:

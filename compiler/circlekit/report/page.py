@@ -102,6 +102,6 @@ def percent(share: float) -> str:
     return f"{share:.1f}"
 
 
-def difference(amount: float | None) -> str:
-    """Return a difference of values with three significant digits; "-" for None."""
-    return "-" if amount is None else f"{amount:.3g}"
+def difference(amount: float) -> str:
+    """Return a difference of values with three significant digits."""
+    return f"{amount:.3g}"

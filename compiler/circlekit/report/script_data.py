@@ -23,8 +23,8 @@ LARGEST_ERROR = 1e300
 
 def script_data(content: Content) -> dict[str, Any]:
     """Return the data of the script as JSON values: for each model its title, live bytes and graphs."""
-    layers = content.values.layers if content.values is not None else ()
-    errors = {layer.name: min(layer.relative, LARGEST_ERROR) for layer in layers}
+    found = content.values.layer_errors if content.values is not None else {}
+    errors = {name: min(error, LARGEST_ERROR) for name, error in found.items()}
     return {
         "sides": [
             {

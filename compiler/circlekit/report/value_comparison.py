@@ -24,37 +24,13 @@ GOOD_SQNR = 20.0
 """The lowest SQNR (signal-to-quantization-noise ratio), in dB, of a quantized model that is shown as good."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference of two arrays with the same name.
-
-    ``inputs``: the label of the inputs.  ``absolute``: the largest difference of two elements; infinite if
-    only one of them is NaN.
-    ``relative``: ``absolute`` divided by the largest magnitude of the array of the first model; 0 for equal
-    arrays, infinite if that magnitude is 0.
-    ``cosine``: the cosine similarity; None if it is not defined, for example for zeros.
-    ``allowed``: the tolerated absolute difference of an output; None for a layer, which is only shown.
-    """
-
-    name: str
-    inputs: str
-    absolute: float
-    relative: float
-    cosine: float | None
-    allowed: float | None = None
-
-    @property
-    def is_within(self) -> bool:
-        """Whether the difference is tolerated; True for layers."""
-        return self.allowed is None or self.absolute <= self.allowed
-
-
 @dataclass
 class ValueComparison:
     """The differences of the values of two models.
 
-    ``outputs``: for each set of inputs, the differences of the outputs that have elements.
-    ``layers``: the differences of layers, on one set of inputs, in the order of the second model.
+    ``outputs``: for each set of inputs, the comparison of each output that has elements.
+    ``layers``: the comparison of each layer, on one set of inputs, in the order of the second model.
+    All of these have a similarity and a largest difference.
     ``verdict``: a text.
 
     - Equal models: the largest difference of an output, which is within its tolerance, or that the outputs
@@ -72,10 +48,16 @@ class ValueComparison:
 
     verdict: str
     is_equal: bool | None = None
-    outputs: list[Difference] = field(default_factory=list)
-    layers: list[Difference] = field(default_factory=list)
+    outputs: list[Outcome] = field(default_factory=list)
+    layers: list[Outcome] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     judgement: Judgement | None = None
+
+    @property
+    def layer_errors(self) -> dict[str, float]:
+        """{name of a layer: its largest difference, relative to the largest magnitude of the first model}."""
+        errors = ((layer.name, layer.relative_to_largest) for layer in self.layers)
+        return {name: error for name, error in errors if error is not None}
 
 
 def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
@@ -96,13 +78,13 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
         comparison = compare_models(verifier, after)
         notes = comparison.interface + comparison.notes
         result = ValueComparison(_verdict(comparison), comparison.equal, notes=notes)
-        result.outputs = _differences(comparison.outputs)
+        result.outputs = _measured(comparison.outputs)
         if judge is None:
             progress().begin("comparing layers")
             layers = compare_layers(before, after, verifier.runs[0])
         else:
             layers, result.judgement = judge.layer_outcomes, judge.judgement
-        result.layers = _differences(layers, is_layer=True)
+        result.layers = _measured(layers)
         if result.judgement is not None:
             sqnr = result.judgement.sqnr
             if sqnr is not None:
@@ -126,17 +108,6 @@ def _verdict(comparison: Comparison) -> str:
     return equal_within(worst.worst.absolute, worst.worst.tolerance)
 
 
-def _differences(outcomes: Sequence[Outcome], is_layer: bool = False) -> list[Difference]:
-    """Return the differences in ``outcomes``, without those of arrays that could not be compared."""
-    return [
-        Difference(
-            outcome.name,
-            outcome.inputs,
-            outcome.worst.absolute,
-            outcome.relative_to_largest,
-            None if outcome.similarity is None else outcome.similarity.cosine,
-            None if is_layer else outcome.worst.tolerance,
-        )
-        for outcome in outcomes
-        if outcome.worst is not None and outcome.relative_to_largest is not None
-    ]
+def _measured(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return ``outcomes`` without those of arrays that are empty or could not be compared."""
+    return [outcome for outcome in outcomes if outcome.relative_to_largest is not None]
