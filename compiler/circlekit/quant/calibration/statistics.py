@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -47,16 +48,29 @@ class ChannelStatistics:
         """The mean of the squares of each channel."""
         return np.asarray(self.square_sums / max(self.count, 1))
 
-    def add(self, other: ChannelStatistics) -> None:
-        """Add ``other``, the statistics of more elements; raise ShapeError for another number of channels."""
+    def merged(self, other: ChannelStatistics) -> ChannelStatistics:
+        """Return the statistics of the elements of both; raise ShapeError for another number of channels."""
         if self.minima.shape != other.minima.shape:
             counts = f"{self.minima.size} and then {other.minima.size}"
             raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
-        self.count += other.count
-        self.minima = np.minimum(self.minima, other.minima)
-        self.maxima = np.maximum(self.maxima, other.maxima)
-        self.sums = self.sums + other.sums
-        self.square_sums = self.square_sums + other.square_sums
+        return ChannelStatistics(
+            self.axis,
+            self.count + other.count,
+            np.minimum(self.minima, other.minima),
+            np.maximum(self.maxima, other.maxima),
+            self.sums + other.sums,
+            self.square_sums + other.square_sums,
+        )
+
+
+M = TypeVar("M", ChannelStatistics, Histogram)
+
+
+def combined(first: M | None, second: M | None) -> M | None:
+    """Return ``first.merged(second)``; if one of the two is None, return the other."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first.merged(second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +122,7 @@ class TensorStatistics:
     def add(self, seen: Observation | None) -> None:
         """Add the statistics of one sample.
 
-        ``seen`` is None if the sample did not compute the tensor, for example in a branch of an IF.  Later
-        calls may change ``seen.channels`` in place.
+        ``seen`` is None if the sample did not compute the tensor, for example in a branch of an IF.
         Raise ShapeError if the number of channels has changed; these statistics must not be used then.
         """
         low, high = (np.nan, np.nan) if seen is None else (seen.low, seen.high)
@@ -122,42 +135,26 @@ class TensorStatistics:
         if not math.isnan(low):
             self.min = low if self.min is None else min(self.min, low)
             self.max = high if self.max is None else max(self.max, high)
-        if seen.channels is not None:
-            if self.channels is None:
-                self.channels = seen.channels
-            else:
-                self.channels.add(seen.channels)
-        if seen.histogram is not None:
-            mine = self.histogram
-            self.histogram = seen.histogram if mine is None else mine.merged(seen.histogram)
+        self.channels = combined(self.channels, seen.channels)
+        self.histogram = combined(self.histogram, seen.histogram)
 
 
 def joined(first: Observation | None, second: Observation) -> Observation:
     """Return the statistics of all computations of a tensor in one sample.
 
     A tensor in the body of a loop is computed several times per sample.  ``first``: the statistics of all
-    earlier computations, None if there are none; its ``channels`` are changed in place.  ``second``: the
-    statistics of the latest computation.
+    earlier computations, None if there are none.  ``second``: the statistics of the latest computation.
     Raise ShapeError if the number of channels has changed.
     """
     if first is None:
         return second
-    channels, histogram = first.channels, first.histogram
-    if channels is None:
-        channels = second.channels
-    elif second.channels is not None:
-        channels.add(second.channels)
-    if histogram is None:
-        histogram = second.histogram
-    elif second.histogram is not None:
-        histogram = histogram.merged(second.histogram)
     return Observation(
         float(np.fmin(first.low, second.low)),
         float(np.fmax(first.high, second.high)),
         first.count + second.count,
         first.ignored + second.ignored,
-        channels,
-        histogram,
+        combined(first.channels, second.channels),
+        combined(first.histogram, second.histogram),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from circlekit.quant.calibration import Calibration, TensorStatistics
 from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.ranges import Range, estimate_range, mse
+from circlekit.quant.calibration.statistics import combined
 
 LARGEST_NOISE_SHARE = 0.98
 """Another estimator replaces the default if its noise is below this share of the default's noise."""
@@ -108,8 +109,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
         if part.min is not None and part.max is not None:
             out.min = part.min if out.min is None else min(out.min, part.min)
             out.max = part.max if out.max is None else max(out.max, part.max)
-        if part.histogram is not None:
-            out.histogram = part.histogram if out.histogram is None else out.histogram.merged(part.histogram)
+        out.histogram = combined(out.histogram, part.histogram)
     return out
 
 
