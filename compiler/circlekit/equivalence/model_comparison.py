@@ -122,16 +122,17 @@ def compare_outputs(
     before: Mapping[str, Array],
     after: Mapping[str, Array],
     noise: Mapping[str, float] | None = None,
+    fraction: float | None = None,
 ) -> list[Outcome]:
     """Return an outcome for each output of the run ``before`` that the run ``after`` has, too.
 
     ``before``, ``after``: the arrays of the outputs, by name.  ``inputs``: the name of the set of inputs of
     the runs.  ``noise``: by output, an absolute difference that is tolerated even if ``allowed_difference``
-    is smaller.
+    is smaller.  ``fraction``: see ``allowed_difference``.
     """
     outcomes = []
     for name in (name for name in before if name in after):
-        tolerance = max(allowed_difference(before[name]), (noise or {}).get(name, 0.0))
+        tolerance = max(allowed_difference(before[name], fraction), (noise or {}).get(name, 0.0))
         outcomes.append(replace(compare_arrays(name, before[name], after[name], tolerance), inputs=inputs))
     return outcomes
 

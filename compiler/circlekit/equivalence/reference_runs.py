@@ -86,6 +86,11 @@ class Run:
         outputs = run_with_pair(label, interpreter, inputs, pair)
         return Run(label, inputs, outputs, interpreter.kernels)
 
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays of ``inputs``."""
+        return list(self.inputs.values() if isinstance(self.inputs, Mapping) else self.inputs)
+
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
         return next(outputs_on([self], model))
@@ -197,9 +202,8 @@ def _has_unknown_dimensions(model: Model) -> bool:
 
 def _has_size(model: Model, run: Run, size: int) -> bool:
     """Return whether each unknown dimension of an input of ``model`` is ``size`` in ``run``."""
-    given = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
     shapes = [tuple(size if d is None else d for d in value.shape or ()) for value in model.main.inputs]
-    return all(array.shape == shape for array, shape in zip(given, shapes, strict=True))
+    return all(array.shape == shape for array, shape in zip(run.arrays, shapes, strict=True))
 
 
 def _run_of_size(
@@ -276,8 +280,7 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
     errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
-    inputs = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
-    largest = cancellation_limit(model, list(inputs))
+    largest = cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
     for sample in range(CANCELLATION_SAMPLES if cancelled else 0):
         after = run.again(with_moved_results(model, sample))

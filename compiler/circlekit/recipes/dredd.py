@@ -17,16 +17,20 @@ import re
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from circlekit.equivalence import litert
-from circlekit.equivalence.array_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.litert_undefined import undefined
-from circlekit.equivalence.model_comparison import interface_differences, interface_of, weak_outputs
+from circlekit.equivalence.model_comparison import (
+    compare_outputs,
+    interface_differences,
+    interface_of,
+    weak_outputs,
+)
 from circlekit.equivalence.reference_runs import Run, outputs_on, reference_runs, rounding_error
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.verify import Verifier
@@ -196,7 +200,7 @@ class _Test:
             return
         self.result.notes += [*notes, *weak_outputs(base.main, [run.outputs for run in self.runs])]
         for run in self.runs:
-            self.keep(run, INPUT, [v.name for v in base.main.inputs], _input_arrays(run))
+            self.keep(run, INPUT, [v.name for v in base.main.inputs], run.arrays)
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
@@ -261,11 +265,15 @@ class _Test:
             self.result.compared += len(outputs)
             after = dict(zip(names, outputs, strict=True))
             before = dict(zip(expected, run.outputs, strict=True))
-            wrong = _differences(before, after, {}, tolerance, run.label)
-            if wrong:  # measuring the rounding runs the model again, so it is not done before
-                wrong = _differences(before, after, self.rounding(base, run), tolerance, run.label)
+            outcomes = compare_outputs(run.label, before, after, fraction=tolerance)
+            if not all(outcome.equal for outcome in outcomes):
+                # measuring the rounding runs the model again, so it is not done before
+                outcomes = compare_outputs(run.label, before, after, self.rounding(base, run), tolerance)
+            wrong = [outcome for outcome in outcomes if not outcome.equal]
             if wrong:
-                return sorted(wrong)
+                return sorted(
+                    f"values of %{x.name} on {x.inputs} inputs: {x.reason or x.worst}" for x in wrong
+                )
         return []
 
     @staticmethod
@@ -291,7 +299,7 @@ class _Test:
             return
         run = self.runs[0]
         try:
-            litert_outputs = litert.run_model(model, _input_arrays(run))
+            litert_outputs = litert.run_model(model, run.arrays)
         except (UnsupportedError, EquivalenceError) as error:
             ran_before = self.result.litert > 0  # outputs were compared
             failed = isinstance(error, EquivalenceError)
@@ -311,11 +319,6 @@ class _Test:
         self.result.litert += len(litert_outputs)
 
 
-def _input_arrays(run: Run) -> list[Array]:
-    """Return the inputs of ``run`` in the order of the graph's inputs."""
-    return list(run.inputs.values()) if isinstance(run.inputs, Mapping) else list(run.inputs)
-
-
 def _litert_refuses(model: Model) -> bool:
     """Return whether LiteRT has all operators of ``model`` but fails, or may leave results undefined."""
     if undefined(model) is not None:
@@ -325,28 +328,6 @@ def _litert_refuses(model: Model) -> bool:
     except CirclekitError as error:
         return isinstance(error, EquivalenceError)
     return False
-
-
-def _differences(
-    before: Mapping[str, Array],
-    after: Mapping[str, Array],
-    noise: Mapping[str, float],
-    tolerance: float | None,
-    kind: str,
-) -> list[str]:
-    """Return a sentence for each output in both mappings that differs by more than allowed.
-
-    ``tolerance``: the allowed difference, divided by the largest magnitude of the output; None: the default.
-    ``noise``: {output: absolute difference that is allowed in any case}.
-    ``kind``: the kind of inputs, for messages.
-    """
-    wrong = []
-    for name in (name for name in before if name in after):
-        allowed = max(allowed_difference(before[name], tolerance), noise.get(name, 0.0))
-        outcome = compare_arrays(name, before[name], after[name], allowed)
-        why = outcome.reason or outcome.worst
-        wrong += [] if outcome.equal else [f"values of %{name} on {kind} inputs: {why}"]
-    return wrong
 
 
 def _runs_in_one(model: Model) -> bool:

@@ -32,7 +32,7 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
         return [("arr_0", read_npy(path))]
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
-    records = hdf5.read_named_records(path)
+    records = list(hdf5.iterate_named_records(path))
     if len(records) == 1:
         return records[0]
     return [(f"{number}/{name}", array) for number, record in enumerate(records) for name, array in record]

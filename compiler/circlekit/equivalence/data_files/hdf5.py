@@ -121,21 +121,14 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
     Raise the errors of ``read``.
     """
-    return [[array for _, array in record] for record in read_named_records(path)]
+    return [[array for _, array in record] for record in iterate_named_records(path)]
 
 
-def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
-    """Return the (name, array) pairs of each record.
+def iterate_named_records(path: FilePath, lazily: bool = False) -> Iterator[list[tuple[str, Array]]]:
+    """Yield the (name, array) pairs of each record.
 
     In a file of several records, and for an array without a name, the name is the number of the array.
     Raise the errors of ``read``.
-    """
-    return list(_grouped(_read(path, _records)))
-
-
-def iterate_named_records(path: FilePath, lazily: bool) -> Iterator[list[tuple[str, Array]]]:
-    """Yield the records of ``read_named_records`` one by one; raise the same errors.
-
     ``lazily``: whether the memory limit applies to each array instead of to all arrays together.
     """
     return _grouped(_read(path, _records, together=not lazily))

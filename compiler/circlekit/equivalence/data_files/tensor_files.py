@@ -159,11 +159,10 @@ def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifie
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
         # the first set of inputs has no folder of its own
         place = check_folder(folder) / ("" if run.label == verifier.runs[0].label else run.label)
-        given = list(run.inputs.values()) if isinstance(run.inputs, Mapping) else run.inputs
         with translated(place, "made"):
             place.mkdir(exist_ok=True)
         written += [place / INPUT, place / EXPECTED, place / OPTIMIZED]
-        write_h5(place / INPUT, model.main.inputs, given)
+        write_h5(place / INPUT, model.main.inputs, run.arrays)
         write_h5(place / EXPECTED, model.main.outputs, run.outputs)
         write_h5(place / OPTIMIZED, model.main.outputs, latest)
     return written
