@@ -162,7 +162,6 @@ def partition_file(
     work_path: FilePath = "",
     backends: Sequence[str] = (),
     default: str | None = None,
-    fewest: bool = False,
 ) -> Connection:
     """Divide the model ``input_file`` by ``part_file``; write the parts; return the connection.
 
@@ -170,7 +169,6 @@ def partition_file(
     (``save_parts``).
     ``backends``: all backends.  ``default``: the backend of operators that the part file does not name.  Each
     of the two, if not empty, replaces the entry of the part file.
-    ``fewest``: see ``partition``.
     Raise FileError if a file cannot be read or written, and the errors of ``load`` and ``partition``.
     """
     folder = Path(work_path)
@@ -181,7 +179,7 @@ def partition_file(
     table = read_part_file(folder / part_file)
     table.backends = list(backends) or table.backends
     table.default = default or table.default
-    return save_parts(partition(model, table, fewest), folder, input_file)
+    return save_parts(partition(model, table), folder, input_file)
 
 
 @dataclass

@@ -17,13 +17,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from circlekit.errors import counted
-from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.value import Array
 from circlekit.ops.program.state import Stateful
 from circlekit.quant.calibration import collect
+from circlekit.quant.calibration.interpreter_engine import sample_outputs
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -118,7 +117,7 @@ class Auto:
         self.techniques.append(own_biases())
         # statistics of the whole model per channel, from all samples
         whole = collect(self.model, self.samples, channels=True)
-        self._reference = self._outputs()
+        self._reference = list(sample_outputs(self.model, self.samples))
         self._budget.spend((COLLECTING_RUNS + 1) * len(self.samples))
         self.trial_samples = self.samples[: self._affordable(TRIAL_PART)]
         if self._rotate():
@@ -182,11 +181,6 @@ class Auto:
         techniques = {name: ROUNDING[name] for name in names if name not in self.without}
         plan = self.plan_of(model, ranges)
         return Sweep(model, plan, samples, held, techniques).run()
-
-    def _outputs(self) -> list[list[Array]]:
-        """Return the float outputs for each sample; rotation and equalization do not change them."""
-        # a new interpreter for each sample begins with the initial state
-        return [Interpreter(self.model).run(sample) for sample in self.samples]
 
     def _plain_ranges(self) -> Ranges:
         """Return the ranges by the default estimator; [] if activations stay float."""

@@ -90,24 +90,13 @@ def _litert(model: Model) -> Run:
     except ModuleNotFoundError:
         raise UnsupportedError("LiteRT is not installed: pip install ai-edge-litert") from None
     from circlekit.api.models import save  # imports the passes
+    from circlekit.equivalence.litert import run_interpreter  # imports the passes, too
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.tflite"
         save(model, file)
         interpreter = Interpreter(model_content=file.read_bytes())
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-
-    def run(sample: Sequence[Array]) -> list[Array]:
-        """Return the outputs for ``sample``."""
-        for item, array in zip(inputs, sample, strict=True):
-            interpreter.resize_tensor_input(item["index"], array.shape)
-        interpreter.allocate_tensors()
-        for item, array in zip(inputs, sample, strict=True):
-            interpreter.set_tensor(item["index"], array)
-        interpreter.invoke()
-        return [np.array(interpreter.get_tensor(item["index"])) for item in outputs]
-
-    return run
+    return lambda sample: run_interpreter(interpreter, [sample])[0]
 
 
 def _onert(model: Model) -> Run:

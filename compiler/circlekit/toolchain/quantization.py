@@ -19,7 +19,7 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.origin_tables import add_profile
-from circlekit.quant.calibration import Runner, collect
+from circlekit.quant.calibration import collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.samples import checked_samples
 from circlekit.quant.mixed.mpqsolver import Configuration, Solver, pattern_setting
@@ -116,14 +116,17 @@ def _record(invocation: Invocation, session: Session, model: Model | None, sourc
         model = session.load(source) if model is None else model
         samples = samples_of(model, values.get("input_data"), values.get("input_data_format", "h5"))
         if values["mode"] == "percentile":
-            ends = {"low": float(values["min_percentile"]), "high": float(values["max_percentile"])}
-            check_percentiles(**ends)
-            calibration = collect(model, samples, runner=Runner())
-            record_ranges(model, calibration, "sample_percentile", **ends)
+            options = {"low": float(values["min_percentile"]), "high": float(values["max_percentile"])}
+            check_percentiles(**options)
+            estimator = "sample_percentile"
         else:
-            batch, constant = int(values["moving_avg_batch"]), float(values["moving_avg_const"])
-            calibration = collect(model, samples, runner=Runner())
-            record_ranges(model, calibration, "moving_average", batch=batch, constant=constant)
+            options = {
+                "batch": int(values["moving_avg_batch"]),
+                "constant": float(values["moving_avg_const"]),
+            }
+            estimator = "moving_average"
+        calibration = collect(model, samples)
+        record_ranges(model, calibration, estimator, **options)
         session.say("\n".join(recording_lines(calibration.samples)))
         _keep(values, session, model, target)
     return model
