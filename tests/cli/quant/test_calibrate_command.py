@@ -18,8 +18,9 @@ from circlekit.errors import FileError
 from circlekit.ir.dtypes import DType
 from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
-from circlekit.quant.calibration.recorded_ranges import record_ranges, recorded_ranges
+from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
+from circlekit.quant.calibration.statistics import TensorStatistics
 from tests.quant.calibration.test_calibration_runs import interrupt
 
 MODEL = """graph main(%x: f32[1,3], %n: i32[2]) -> %y {
@@ -114,6 +115,16 @@ def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
     (plain,), (same,), (other,) = (list(RandomSamples(model, 1, *seed)) for seed in ((), (0,), (1,)))
     np.testing.assert_array_equal(plain, same)
     assert not np.array_equal(plain, other)
+
+
+def recorded_ranges(model: ck.Model) -> ck.Calibration:
+    """Return the ranges that are recorded in ``model``."""
+    found = ck.Calibration([{} for _ in model.graphs])
+    for index, _, value in observed_values(model):
+        q = value.quantization
+        if q is not None and q.min is not None and q.max is not None and q.min.size:
+            found.graphs[index][value.name] = TensorStatistics(float(q.min.min()), float(q.max.max()))
+    return found
 
 
 @pytest.mark.parametrize("name", FORMATS)

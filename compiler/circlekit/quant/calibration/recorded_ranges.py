@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write ranges of tensors into a model, or read them there: min and max of the quantization, as in ONE."""
+"""Write ranges of tensors into a model: min and max of the quantization, as in ONE."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Quantization
 from circlekit.quant.calibration.calibration import Calibration, observed_values
 from circlekit.quant.calibration.ranges import estimate_range
-from circlekit.quant.calibration.statistics import TensorStatistics
 
 
 def record_ranges(
@@ -40,19 +39,3 @@ def record_ranges(
     for value, smallest, largest in found:
         value.quantization = Quantization(min=smallest, max=largest)
     return missing
-
-
-def recorded_ranges(model: Model) -> Calibration:
-    """Return a calibration with the ranges that are recorded in ``model``.
-
-    A tensor without a recorded range is not in the calibration.  A tensor with ranges per channel gets the
-    smallest min and the largest max.
-    """
-    calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")
-    for index, _, value in observed_values(model):
-        recorded = value.quantization
-        if recorded is None or recorded.min is None or recorded.max is None or not recorded.min.size:
-            continue
-        low, high = float(recorded.min.min()), float(recorded.max.max())
-        calibration.graphs[index][value.name] = TensorStatistics(low, high)
-    return calibration
