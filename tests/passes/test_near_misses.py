@@ -105,7 +105,10 @@ def test_mutants_of_recipes(name: str) -> None:
 
     An operator has at most one message.
     """
-    assert check_mutants(name, load_recipe(RECIPES / f"{name}.ck"))
+    path = RECIPES / f"{name}.ck"
+    if not path.exists():
+        pytest.skip("the recipe is missing; test_recipes_of_pass says so")
+    assert check_mutants(name, load_recipe(path))
 
 
 @pytest.mark.parametrize("name", sorted(PICTURES))
