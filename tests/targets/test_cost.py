@@ -25,6 +25,17 @@ def test_costs() -> None:
     assert cost.moved_bytes == 176  # 16 + 128 + 32
 
 
+def test_an_operator_without_results_computes_nothing() -> None:
+    model = circlekit.parse("""graph main(%x: f32[4]) -> %y {
+      %handle = VarHandle() {shared_name: "state"}  : resource[]
+      AssignVariable(%handle, %x)
+      %y = ReadVariable(%handle)  : f32[4]
+    }""")
+    assign = model.main.ops[1]
+    assert not assign.results
+    assert (operator_cost(assign).macs, operator_cost(assign).activation_bytes) == (0, 16)
+
+
 def test_bytes_of_unknown_shapes_and_of_half_bytes() -> None:
     """An unknown dimension counts as 1, an unknown rank as nothing; the last byte may be half full."""
     assert value_bytes(Value("x", f32, (None, 3, None))) == 12

@@ -43,3 +43,16 @@ def test_another_axis_does_not_determine_the_rest() -> None:
     model = circlekit.parse(MODEL.format(axis=1, end=2, entries="%i, -1, 3", dims="?,?,3"))
     circlekit.optimize(model, ["fold_computed_shape"], verify=True)
     assert [op.code for op in model.main] == ["SHAPE", "STRIDED_SLICE", "PACK", "RESHAPE"]
+
+
+@pytest.mark.parametrize(
+    ("types", "folded"),
+    [(("f32[?,4]", "f32[?,2]"), True), (("f32[?,4]", "f32[*]"), False), (("f32[*]", "f32[?,2]"), True)],
+)
+def test_an_input_as_shape_leaves_what_the_result_states(types: tuple[str, str], folded: bool) -> None:
+    model = circlekit.parse(
+        "graph main(%x: {}, %s: i32[2]) -> %z {{ %z = Reshape(%x, %s) : {} }}".format(*types)
+    )
+    circlekit.optimize(model, ["fold_computed_shape"])
+    (op,) = model.main
+    assert (op.inputs[1] is not None and op.inputs[1].is_const) == folded

@@ -37,6 +37,12 @@ def test_chains_merge_in_one_run() -> None:
     )
 
 
+def test_each_merged_operator_is_one_change() -> None:
+    body = "%a = Exp(%x) %b = Exp(%x) %c = Exp(%x) %d = Add(%a, %b) %y = Sub(%d, %c)"
+    text = f"graph main(%x: f32[2]) -> %y {{ {body} }}"
+    assert CommonSubexpressionElimination().run(parse_model(text), Context()) == 2
+
+
 def test_operators_with_several_results_merge() -> None:
     check_pass(
         """graph main(%x: f32[2,2]) -> %y {
