@@ -290,8 +290,7 @@ class _Applier:
         name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
         quantized = Value(name, form.dtype, value.shape, None, form.quantization(name))
         op.take_result(value.result_index, quantized)
-        for user, index in value.uses:
-            user.set_input(index, quantized)
+        self.graph.replace_uses(value, quantized)
         value.dtype, value.quantization = f32, None
         self.graph.insert_after(op, Dequantize(quantized, results=[value]))
         other = self.converted.pop((value, f32), None)  # an earlier float copy is not needed any more
@@ -306,8 +305,7 @@ class _Applier:
         """
         exact = Value(self.graph.unique_name(f"{value.name}_f32"), f32, value.shape)
         op.take_result(value.result_index, exact)
-        for user, index in value.uses:
-            user.set_input(index, exact)
+        self.graph.replace_uses(value, exact)
         self._store(value, form)
         self.graph.insert_after(op, Quantize(exact, results=[value]))
 
@@ -319,8 +317,7 @@ class _Applier:
         form = self.plan.tensors[value.name]
         exact = Value(self.graph.unique_name(f"{value.name}_exact"), f32, value.shape)
         op.take_result(value.result_index, exact)
-        for user, index in value.uses:
-            user.set_input(index, exact)
+        self.graph.replace_uses(value, exact)
         # a QUANTIZE of the value may be there already; now it reads ``exact``
         stored = self.converted.get((value, form.key)) or self._converted(exact, form)
         assert stored.producer is not None  # ``_converted`` made it with a QUANTIZE

@@ -186,8 +186,8 @@ class OrderSearch:
     def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
         """Yield the step after each operator that can run next, if the peak of this step is low enough.
 
-        ``reached``: {set of operators: the lowest peak with which a path has reached it}; it is updated.  The
-        peak must be lower than this one, and lower than ``limit``.
+        ``reached``: {set of operators: the lowest peak with which a path has reached it}; it is updated.  A
+        step is yielded if its peak is lower than that of ``reached`` and lower than ``limit``.
         """
         for index in members(step.ready):
             done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])

@@ -27,8 +27,8 @@ class _Position(Rewrite):
 class RemoveSoftmax(Rules):
     """arg_max(softmax(x))  ==  arg_max(x) along the last axis, and the same for LOG_SOFTMAX.
 
-    Segmentation and classification models end so.  Positions may change: if rounding makes two results of the
-    SOFTMAX equal, its first one is the maximum, which need not be the larger operand.
+    Segmentation and classification models often end in this way.  Positions may change: if rounding makes the
+    two largest results of the SOFTMAX equal, ARG_MAX takes the first, also if its operand is the smaller one.
     """
 
     name = "remove_softmax"

@@ -16,7 +16,7 @@ MAX_BINS = 4096
 MAX_NUMBER_BITS = 31
 """The width of a bin is at least 2^n / 2^MAX_NUMBER_BITS, where 2^n is about the largest magnitude.
 
-So large numbers get wide bins, even if all numbers are almost equal.
+The bins of large numbers are therefore wide, even if all numbers are almost equal.
 """
 
 INDEX_LIMIT = 2 ** (MAX_NUMBER_BITS + 1)
