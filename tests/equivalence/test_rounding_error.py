@@ -197,3 +197,25 @@ def test_large_integer_inputs_that_cancel_are_excused() -> None:
     assert compare(parse_model(text), parse_model(reordered)).equal
     wrong = reordered.replace("Add(%s, %g)", "Sub(%s, %g)")
     assert not compare(parse_model(text), parse_model(wrong)).equal
+
+
+LAYER_NORM = """
+graph main(%x: f32[2,4,8]) -> %y {{
+  %r = Exp(%x)
+  %m = Mean(%r, [2]) {{keep_dims: true}}
+  %d = Sub(%r, %m)
+  {variance}
+  %e = Add(%v, {epsilon})
+  %i = Rsqrt(%e)
+  %y = Mul(%d, %i)
+}}"""
+OF_SQUARES = """%s = Mul(%r, %r) %q = Mean(%s, [2]) {keep_dims: true} %mm = Mul(%m, %m) %v = Sub(%q, %mm)"""
+OF_DIFFERENCES = """%s = Mul(%d, %d) %v = Mean(%s, [2]) {keep_dims: true}"""
+
+
+def test_small_numbers_that_larger_ones_swallow_are_excused() -> None:
+    """For x near 0, exp(x) is near 1, and mean(r^2) - mean(r)^2 is little more than rounding."""
+    before = parse_model(LAYER_NORM.format(variance=OF_SQUARES, epsilon=1e-5))
+    assert compare(before, parse_model(LAYER_NORM.format(variance=OF_DIFFERENCES, epsilon=1e-5)))
+    other = compare(before, parse_model(LAYER_NORM.format(variance=OF_DIFFERENCES, epsilon=2e-5)))
+    assert not next(outcome for outcome in other.outputs if outcome.inputs == "negative").equal
