@@ -54,6 +54,16 @@ def test_errors_of_a_quantized_model(tmp_path: Path, capsys: Output) -> None:
     assert Path(table).read_text().splitlines()[1].startswith("NEG,0,64,")
 
 
+def test_models_with_other_inputs_have_no_errors(tmp_path: Path, capsys: Output) -> None:
+    form = "i8[32] quant(scale: 0.05)"
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[64]) -> %y { %y = Neg(%x) }")
+    (tmp_path / "int8.ck").write_text(f"graph main(%other: {form}) -> %y {{\n%y = Abs(%other) : {form}\n}}")
+    assert compare_command([str(tmp_path / "float.ck"), str(tmp_path / "int8.ck")]) == 1
+    shown = capsys.readouterr().out
+    assert "no outputs were compared" in shown
+    assert "SQNR" not in shown
+
+
 def test_an_output_that_is_no_longer_finite_fails_the_limit_of_the_sqnr(tmp_path: Path) -> None:
     """The input 0.01 is rounded to 0, so its logarithm is -inf; the logarithm of -1 is NaN in both models."""
     (tmp_path / "float.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Log(%x) }")

@@ -116,9 +116,10 @@ class Result:
     """What was found about two models, or about two files of arrays.
 
     ``comparison``: the differences of the interfaces and of the outputs.  ``judgement``: the errors of a
-    quantized model; None if the second model is not a quantized form of the first.  ``layers``: the
-    comparisons of results of operators.  ``ops``: the operators of the second model as text, by the names of
-    their results.  ``layers`` and ``ops`` are filled only for ``--per-layer`` without a ``judgement``.
+    quantized model; None if the second model is not a quantized form of the first, or nothing was compared.
+    ``layers``: the comparisons of results of operators.  ``ops``: the operators of the second model as text,
+    by the names of their results.  ``layers`` and ``ops`` are filled only for ``--per-layer`` without a
+    ``judgement``.
     """
 
     comparison: Comparison
@@ -145,7 +146,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     verifier = Verifier(before, records, pair=judge)
     result = Result(compare_models(verifier, after))
     if judge is not None:
-        result.judgement = judge.judgement
+        result.judgement = judge.judgement if result.comparison.outputs else None
         return result
     if arguments.per_layer and result.comparison.outputs:
         progress().begin("comparing layers")
