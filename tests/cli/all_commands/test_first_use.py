@@ -184,6 +184,11 @@ def test_search_runs_at_most_the_requested_number(net: Path, capsys: Output) -> 
     assert "in 2 runs" in capsys.readouterr().out
 
 
+def test_a_model_in_place_of_the_pass_to_explain_is_wrong_usage(net: Path, capsys: Output) -> None:
+    assert circle2circle.main(["--explain", str(net), "out.circle"]) == 255
+    assert f"expected the name of a pass, or all, got the file {net}" in capsys.readouterr().err
+
+
 def test_mistyped_pass_of_a_case_is_wrong_usage(net: Path, capsys: Output) -> None:
     recipe = str(net.with_suffix(".ck"))
     assert dredd.main([recipe, "--passes", "remove_deed"]) == 2
