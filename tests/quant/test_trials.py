@@ -109,7 +109,7 @@ class Spent(SearchBudget):
 
     def __init__(self, extra: float) -> None:
         super().__init__(100.0, WORK_PER_SECOND)
-        self.spend(self.runs(LARGEST_SEARCH) + extra)
+        self.spent = self.runs(LARGEST_SEARCH) + extra
 
 
 @pytest.mark.parametrize(("above", "is_kept"), [(0.0, False), (1e-6, True), (-1e-6, False)])

@@ -118,11 +118,11 @@ class Auto:
         # statistics of the whole model per channel, from all samples
         whole = collect(self.model, self.samples, channels=True)
         self._reference = list(sample_outputs(self.model, self.samples))
-        self._budget.spend((COLLECTING_RUNS + 1) * len(self.samples))
+        self._budget.spent += (COLLECTING_RUNS + 1) * len(self.samples)
         self.trial_samples = self.samples[: self._affordable(TRIAL_PART)]
         if self._rotate():
             whole = collect(self.model, self.samples, channels=True)
-            self._budget.spend(COLLECTING_RUNS * len(self.samples))
+            self._budget.spent += COLLECTING_RUNS * len(self.samples)
         self.trials = Trials(
             self.model,
             self.plan_of,
@@ -151,13 +151,13 @@ class Auto:
             return False  # left out by the user, or too few affordable samples to hold one back
         most_runs = int(min(runs, 96))  # no more than the default of find_rotations
         found = find_rotations(self.model, samples[0], most_runs)
-        self._budget.spend(most_runs / 2)  # an estimate: the search seldom needs all runs
+        self._budget.spent += most_runs / 2  # an estimate: the search seldom needs all runs
         if not found:
             return False
         copy = clone(self.model)
         rotate(copy, found)
         before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
-        self._budget.spend(ROTATION_RUNS * len(samples))
+        self._budget.spent += ROTATION_RUNS * len(samples)
         gain = paired_gain(before, after)
         ratios = f"{decibels(before):.2f} to {decibels(after):.2f} dB"
         result = f"{ratios}, {verdict(gain, LEAST_GAIN_DB)}"

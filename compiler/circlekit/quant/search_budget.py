@@ -56,7 +56,3 @@ class SearchBudget:
     def runs(self, part: float = 1.0) -> float:
         """Return how many runs a ``part`` (0 to 1) of the whole budget pays for."""
         return part * self.seconds * WORK_PER_SECOND / self.run_work
-
-    def spend(self, runs: float) -> None:
-        """Add ``runs`` to ``spent``."""
-        self.spent += runs

@@ -159,7 +159,7 @@ class SettingsSearch:
         plan = self.trials.plan_of(model, ranges)
         techniques = {"bias correction": correct_bias}
         sweep = Sweep(model, plan, self.trials.tried, held=0, techniques=techniques)
-        self.budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried))
+        self.budget.spent += (COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried)
         return sweep.run()
 
     def _held_back(self, settings: Settings) -> Outcome:
@@ -169,9 +169,9 @@ class SettingsSearch:
         """
         model = self.trials.equalized(settings.strength)
         if not self.trials.is_calibrated(settings.strength):
-            self.budget.spend(COLLECTING_NUMBERS_RUNS * len(self.trials.samples))
+            self.budget.spent += COLLECTING_NUMBERS_RUNS * len(self.trials.samples)
         runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
-        self.budget.spend(runs * len(self.trials.tried))
+        self.budget.spent += runs * len(self.trials.tried)
         outcome: Outcome = []
         for quarter in range(QUARTERS):
             plan = self.trials.plan_of(model, self.trials.ranges(settings, quarter))

@@ -17,7 +17,7 @@ from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.layer_errors import LayerError, LayerErrors
 from circlekit.equivalence.layer_comparison import compare_results, shared_results
-from circlekit.equivalence.named_results import interpreter_of, run_keeping, run_with_pair
+from circlekit.equivalence.named_results import interpreter_of, run_keeping
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
 from circlekit.equivalence.reference_runs import Records, Run
 from circlekit.errors import ModelError, ShapeError, counted
@@ -53,7 +53,7 @@ class QuantizationFinding:
 
 @dataclass
 class Judgement:
-    """The results of ``judge``.
+    """The errors of a quantized model.
 
     ``outputs``: the metrics of each output, by its name in the float model.  ``layers``: the errors of
     layers, in the order of the quantized model.  ``findings``: overflowed biases, then clipped elements and
@@ -111,24 +111,6 @@ def _values(model: Model) -> Iterator[Value]:
     for op in model.main:
         yield from (v for v in op.inputs if v is not None and v.is_const)
         yield from op.results
-
-
-def judge(before: Model, after: Model, records: Records) -> Judgement:
-    """Run the float model ``before`` and its quantized form ``after`` on ``records``, and compare them.
-
-    Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
-    gets quantized inputs.  Raise ModelError if there are no records, or if the models have different inputs
-    or numbers of outputs; ShapeError if outputs differ in shape; LimitError if the results of one record do
-    not fit into memory; and the errors of ``Interpreter.run``.
-    """
-    if not records:
-        raise ModelError("a quantized model is judged on inputs, expected at least one record")
-    judge = Judge(before, after, records)
-    expect_runs(before, len(records))
-    interpreter = interpreter_of(before)
-    for label, inputs in records.items():
-        run_with_pair(label, interpreter, inputs, judge)
-    return judge.judgement
 
 
 class Judge:

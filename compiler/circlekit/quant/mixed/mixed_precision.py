@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.errors import ModelError, UnsupportedError, counted
+from circlekit.errors import ModelError, counted
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.execution_plan import work_of
 from circlekit.ir.clone import clone
@@ -93,6 +93,7 @@ def raise_operators(
 
     ``first``: the operators that are raised so far; the result includes them, without their notes.  None: no
     operators.
+    At least one of these two is given:
     ``target_sqnr``: the target; choose few operators with which every output reaches this SQNR, in dB.
     ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
     budget, the search ends when the target is reached or the budget is spent.
@@ -100,13 +101,11 @@ def raise_operators(
     ``samples``: at most MEASURED_SAMPLES of them are used; they may be those of the calibration.
     If the target is missed, a note says so.
 
-    Raise ModelError without samples; UnsupportedError if neither a target nor a budget is given, or if no
-    scheme is named ``raise_to``; the errors of ``make_plan`` and of ``Interpreter.run``.
+    Raise ModelError without samples; UnsupportedError if no scheme is named ``raise_to``; the errors of
+    ``make_plan`` and of ``Interpreter.run``.
     """
     if not samples:
         raise ModelError("expected at least one sample for mixed precision, got none")
-    if target_sqnr is None and budget is None:
-        raise UnsupportedError("expected a target or a budget for mixed precision, got neither")
     first = first or Raised()
     plan = make_plan(first.schemes)
     pool = [op for op in model.main if is_quantized(op, plan)]
