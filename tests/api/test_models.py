@@ -139,3 +139,4 @@ def test_a_text_that_is_no_recipe_says_that_a_model_was_expected(name: str, tmp_
 def test_parse_refuses_a_path() -> None:
     with pytest.raises(ParseError, match=r"got the path 'a/net.ck'; load reads files"):
         circlekit.parse("a/net.ck")
+    assert circlekit.parse("graph main(%x: f32[1]) -> %y { %y = Neg(%x) } # from net.ck").main.ops

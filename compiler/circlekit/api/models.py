@@ -112,9 +112,12 @@ def parse(text: str) -> Model:
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
-    if "\n" not in text and Path(text).suffix in (*EXTENSIONS, *RECIPE_EXTENSIONS):
-        raise ParseError(f"expected the text of a model, got the path {text!r}; load reads files")
-    model = parse_model(text)
+    try:
+        model = parse_model(text)
+    except ParseError as error:
+        if "\n" not in text and Path(text).suffix in (*EXTENSIONS, *RECIPE_EXTENSIONS):
+            error.message = f"expected the text of a model, got the path {text!r}; load reads files"
+        raise
     declare_opaque(model, "text")  # operators written as Opaque get their classes; errors name "text"
     return model
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from circlekit.api.options import Options, read_pipeline
@@ -21,7 +22,6 @@ from circlekit.cli.result import (
     run_conversion,
     run_conversion_as_one_does,
 )
-from circlekit.io.write.save import format_of
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.pipeline_file import Pipeline
 from circlekit.passes.engine.registry import all_passes, every_pass, find_pass, pass_names
@@ -216,7 +216,7 @@ def parse_pass(text: str) -> str:
 
 def parse_pass_or_all(text: str) -> str:
     """Return "all" for "all", else the name of the pass ``text``."""
-    if format_of(text) is not None:  # the name was forgotten, so argparse takes the model for it
+    if Path(text).is_file():  # the name was forgotten, so argparse takes the model for it
         raise argparse.ArgumentTypeError(f"expected the name of a pass, or all, got the file {text}")
     return text if text == "all" else parse_pass(text)
 

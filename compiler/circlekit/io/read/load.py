@@ -64,7 +64,7 @@ def unidentified(data: memoryview) -> str:
     if (description := foreign_file(data)) is not None:
         return f"not a model that circlekit reads: it is {description}"
     start = bytes(data[:64])
-    if len(data) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start):
+    if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start):
         advice = "if it is a recipe, `circle2circle TEXT OUT.circle` writes its model"
         return f"not a model file but a text; {advice}"
     if len(data) < 8:
