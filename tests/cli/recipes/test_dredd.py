@@ -40,6 +40,13 @@ def test_passing_cases_exit_with_zero(folder: Path, capsys: Output) -> None:
     )
 
 
+def test_a_source_that_does_not_exist_is_an_error(folder: Path, capsys: Output) -> None:
+    assert main([str(folder), str(folder / "nosuch"), "--no-litert"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "nosuch: cannot be read: No such file or directory" in captured.err
+
+
 def test_table_of_results(folder: Path, capsys: Output) -> None:
     passes = ["--passes", "remove_redundant_activation", "--passes", "remove_dead"]
     assert main([str(folder), "--no-litert", "--all", *passes]) == 0

@@ -20,6 +20,7 @@ from circlekit.cli.output.terminal import paragraph, printable
 from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
 from circlekit.errors import counted
+from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
@@ -74,6 +75,9 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in (arguments.junit, arguments.json):
         if path is not None:
             check_output_path(path)
+    for source in arguments.sources:
+        with translated(source, "read"):  # unlike a recipe that a list names, a source must exist
+            Path(source).stat()
     cases = [
         case
         for source in arguments.sources
