@@ -32,8 +32,8 @@ def apply(model: Model, plan: Plan) -> None:
 
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
     both is treated as an input.  Inputs and outputs of other graphs always stay float.
-    Raise ModelError if the plan has another number of graphs than the model; if the operator that produces a
-    tensor has one code in the plan and another one in the model; or if a constant that becomes integers holds
+    Raise ModelError if the plan has another number of graphs than the model; if an operator to quantize has
+    one code in the plan and another one in the model; or if a constant that becomes integers holds
     NaN.
     """
     require_graphs(model, plan)
@@ -92,7 +92,7 @@ class _Applier:
         self._convert_outputs(floats, outputs)
         for copy in self.converted.values():
             if copy.producer is not None and not copy.use_count and not self.graph.is_output(copy):
-                self.graph.remove(copy.producer)  # a FAKE_QUANT reads its operand, see ``_dequantize``
+                self.graph.remove(copy.producer)  # a QUANTIZE without users, see ``_dequantize``
         self._rename_copies()
         self._drop_empty_tables()
 

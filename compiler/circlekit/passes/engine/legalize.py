@@ -107,11 +107,11 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether ``ops`` may divide a partition of a delegate into two.
+        """Return whether the delegate refuses some of ``ops``, but would not have more partitions with them.
 
-        That is, the delegate refuses at least one of ``ops``, and it would not have more partitions if it ran
-        all of them.  Between partitions the runtime calls its own kernels, so a legalization must not add
-        partitions.  If ``is_excerpt``, the partitions are unknown, and a refusal is enough.
+        This holds if ``ops`` divide a partition into two, and also at the edge of a partition.  Between
+        partitions the runtime calls its own kernels, so a legalization must not add partitions.  If
+        ``is_excerpt``, the partitions are unknown, and a refusal is enough.
         """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)

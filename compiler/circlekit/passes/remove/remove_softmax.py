@@ -27,8 +27,9 @@ class _Position(Rewrite):
 class RemoveSoftmax(Rules):
     """arg_max(softmax(x))  ==  arg_max(x) along the last axis, and the same for LOG_SOFTMAX.
 
-    Segmentation and classification models often end in this way.  Positions may change: if rounding makes the
-    two largest results of the SOFTMAX equal, ARG_MAX takes the first, also if its operand is the smaller one.
+    Segmentation and classification models often end in this way.  Positions may change:
+    rounding may make the two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them,
+    even if the element of x from which it comes is the smaller one.
     """
 
     name = "remove_softmax"

@@ -80,6 +80,7 @@ def _name_constants(editor: GraphEditor) -> None:
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
     """Make the quantized results of ``op`` float32; round them by QUANTIZE and DEQUANTIZE where ONE does.
 
+    The result of a QUANTIZE stays quantized; only a DEQUANTIZE is inserted after it.
     ONE does not round the results of operators whose rule has ``keeps_values``: these only move elements.
     """
     if isinstance(op, Quantize):
