@@ -25,7 +25,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
 
-# the vectors and strings of the table Model; Origin.absent names those that a file does not have
+# the vectors and strings of the table Model that Origin.absent names if a file does not have them
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
 

@@ -91,11 +91,11 @@ class TargetCheck:
 
     @property
     def regressions(self) -> list[Finding]:
-        """The findings about operators that passes made from operators that ran.
+        """The findings that the passes caused: the target ran what they replaced.
 
         A finding in ``after`` is one of these if no finding in ``before`` has its place or its reason.  But
-        the list is empty if a finding in ``before`` is gone: the new operators may have been made from that
-        operator, which did not run either.
+        the list is empty if a finding in ``before`` is gone: a pass may have replaced that operator, input or
+        output, which the target did not run either.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}
@@ -243,7 +243,7 @@ class Report:
         return f"<Report: {self.before.op_count} -> {self.after.op_count} operators{verified}: {changes}>"
 
     def __str__(self) -> str:
-        """Return the table, and a line for each change, verdict, target and note."""
+        """Return the table, and a line for each sentence of the report (see ``_sentences``)."""
         return "\n".join([self.table(), "", *self._sentences()])
 
     def table(self) -> str:
@@ -252,13 +252,13 @@ class Report:
         return format_columns([("", "before", "after"), *kinds, *totals])
 
     def _sentences(self) -> list[str]:
-        """Return, in words: changes, verdicts, targets, growth and notes."""
+        """Return, in words: changes, verdicts, targets that refuse or delegate something, growth and notes."""
         changes = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
         grown = [self.growth] if self.growth else []
         return [*changes, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the table, and a list of changes, verdicts, targets, growth, notes."""
+        """Return HTML for notebooks: the table, and a list of the sentences of the report."""
         from html import escape  # slow to import, and only notebooks need it
 
         kinds, totals = self.rows()

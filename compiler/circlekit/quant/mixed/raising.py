@@ -76,9 +76,9 @@ def choose_raised(
 
     ``sensitivity``: the noise that each rounded tensor and constant adds.
     ``operators``: the quantized operators.
-    The choice ends as soon as the predicted noise is as low as ``target_sqnr`` (in dB) demands, or no
-    operator that reduces the noise fits into the rest of the budget.  Without a budget, each operator costs
-    1.
+    The choice ends as soon as the predicted noise is as low as ``target_sqnr`` (in dB) demands, or the rest
+    of the budget is too small for every operator and group of operators that reduces the noise.  Without a
+    budget, each operator costs 1.
     ``keeps_constants``: raising an operator does not change its constants, only activations.
     ``clusters``: groups of operators to raise together.  They compete with the groups of neighbors that grow
     from each operator.

@@ -5,7 +5,8 @@ A quantized activation has one scale, so a channel with a small range uses few o
 divides such a channel by a factor of at most 1: it divides the weights and the bias of the layer that
 produces the channel.  The weights of the layers that read the channel are multiplied by the factor.  The
 operators between these layers pass channels on (see ``channel_flow``).  The outputs of the model stay the
-same, except where a scaled channel exceeds the bound of a RELU6, which is treated as a RELU.
+same, except where a scaled channel exceeds the bound of a RELU6: the factors are chosen as if there were no
+such bound, and the operator stays a RELU6.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because
