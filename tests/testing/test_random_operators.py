@@ -35,7 +35,8 @@ def test_operands_of_whole_operators(m: ModelBuilder, monkeypatch: pytest.Monkey
         assert len(found) > count / 3
         return found
 
-    assert {len(op.inputs) for op in made("CONCATENATION")} == {1, 2, 3}
+    for exchange in (), (0.4,):
+        assert {len(op.inputs) for op in made("CONCATENATION", *exchange)} == {1, 2, 3}
     for op in made("PACK"):
         assert op.attribute_values["values_count"] == len(op.inputs)
     for swap in (False, True):

@@ -64,3 +64,10 @@ def test_dimensions_are_not_negative() -> None:
     op = RandomUniform(Value("shape", i32, (1,)))
     with pytest.raises(ShapeError, match=r"RANDOM_UNIFORM gives \[-1\], expected dimensions from 0 to"):
         Interpreter(Model([graph_of(op)])).run([np.array([-1], np.int32)])
+
+
+@pytest.mark.parametrize("kind", [RandomUniform, RandomStandardNormal])
+def test_a_dimension_may_be_0(kind: Any) -> None:
+    op = kind(Value("shape", i32, (2,)), results=[Value("y", f32, (None, None))])
+    (result,) = Interpreter(Model([graph_of(op)])).run([np.array([0, 3], np.int32)])
+    assert result.shape == (0, 3)

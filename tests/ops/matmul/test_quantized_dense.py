@@ -343,7 +343,13 @@ def test_batch_matmul_with_an_int32_result() -> None:
 @pytest.mark.parametrize("adj", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize(
     "shapes",
-    [*SHAPES[:4], ((2, 3, 3, 8), (2, 3, 8, 5)), ((2, 3, 4, 3, 8), (8, 5)), ((3, 2, 6, 8), (3, 1, 8, 3))],
+    [
+        *SHAPES[:4],
+        ((3, 8), (1, 8, 5)),
+        ((2, 3, 3, 8), (2, 3, 8, 5)),
+        ((2, 3, 4, 3, 8), (8, 5)),
+        ((3, 2, 6, 8), (3, 1, 8, 3)),
+    ],
 )
 def test_batch_matmul_hybrid(
     asymmetric: bool, adj: tuple[bool, bool], shapes: tuple[tuple[int, ...], ...]

@@ -33,6 +33,8 @@ BODIES = {
     "%r = Reshape(%a, [1,6,16]) %y = Reshape(%r, [1,6,8,2])": 2,
     "%r = Reshape(%a, [1,6,16]) %z = Neg(%r) %y = Reshape(%r, [1,6,8,2])": 0,
     "%r = Concatenation(%a, %a) {axis: 3} %s = Reshape(%r, [1,6,8,4]) %y = Abs(%s)": 1,
+    "%t = Transpose(%a, [0,2,1,3]) %r = Reshape(%t, [1,96]) %s = Slice(%r, [0,1], [1,90]) "
+    "%y = Reshape(%s, [1,5,3,6])": 0,  # no index map: the slice begins and ends inside of an axis
     "%r = ReverseV2(%a, [1]) %s = Reshape(%r, [1,6,8,2]) %y = Abs(%s)": 2,
 }
 """{operators after HEAD: how many of them one MovementOp replaces, or 0 if there is none}."""

@@ -171,3 +171,14 @@ def test_a_quarter_of_the_samples_is_held_back_from_the_trial_of_a_rotation(
     search.without = ["rotation"]
     assert not search._rotate()
     assert len(seen) == (2 if held else 0)
+
+
+@pytest.mark.parametrize(("runs", "count"), [(2, 1), (3, 2)])
+def test_the_search_ends_after_the_given_number_of_runs(runs: int, count: int) -> None:
+    weights = "".join(f"%{name} = const f32[16,16] gaussian(0, 0.3) " for name in "uvw")
+    layers = "%a = FullyConnected(%x, %u, none) %b = FullyConnected(%a, %v, none)"
+    model = circlekit.parse(
+        f"graph main(%x: f32[6,16]) -> %y {{ {weights} {layers} %y = FullyConnected(%b, %w, none) }}"
+    )
+    # each pair of layers takes two runs: one without the second layer, one with both
+    assert len(find_rotations(model, [np.ones((6, 16), np.float32)], runs)) == count

@@ -252,7 +252,7 @@ class Report:
         return format_columns([("", "before", "after"), *kinds, *totals])
 
     def _sentences(self) -> list[str]:
-        """Return, in words: changes, verdicts, targets that refuse or delegate something, growth and notes."""
+        """Return, in words: changes, verdicts, what targets refuse or delegate, growth and notes."""
         changes = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
         grown = [self.growth] if self.growth else []
         return [*changes, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]

@@ -13,7 +13,7 @@ from typing import Any
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.steps import MovementCost, Plan, Reshaped
-from circlekit.index_maps.unknown_dim import dims_of, size_of
+from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import TensorType, Value
@@ -109,40 +109,39 @@ def _chains(graph: Graph) -> Iterator[list[Op]]:
     """
     seen: set[Op] = set()
     for op in graph.ops:
-        if op in seen or not _is_link(op):
+        if op in seen or _link(op) is None:
             continue
         chain = [op]
         while len(users := chain[-1].output.uses) == 1 and not graph.is_output(chain[-1].output):
             user, index = users[0]
             others = (v for i, v in enumerate(user.inputs) if v is not None and i != index)
-            if not _is_link(user) or not all(v.is_const for v in others):
+            if _link(user) is None or not all(v.is_const for v in others):
                 break
             chain.append(user)
         seen.update(chain)
         yield chain
 
 
-def _is_link(op: Op) -> bool:
-    """Return whether ``op`` moves one operand to one result by an index map."""
+def _link(op: Op) -> tuple[Value, IndexMap] | None:
+    """Return the one operand of ``op`` that it moves to its one result, and the index map; else None."""
     movement = movement_of(op)
-    if movement is None or None in movement.maps:
-        return False
-    return len(movement.sources) == len(movement.maps) == 1
+    if movement is None or not len(movement.sources) == len(movement.maps) == 1:
+        return None
+    index_map = movement.maps[0]
+    return None if index_map is None else (movement.sources[0], index_map)
 
 
 def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -> None:
     """Replace ``chain`` by a MovementOp if both its ends have ``rank`` and one index map describes it."""
-    movements = [movement_of(op) for op in chain]
-    assert movements[0] is not None  # every operator is a link
-    source, result = movements[0].sources[0], chain[-1].output
+    (source, whole), *steps = filter(None, map(_link, chain))
+    result = chain[-1].output
     if source.rank != rank or result.rank != rank:
         return
-    whole: IndexMap | None = IndexMap.identity(size_of(source))
-    for movement in movements:
-        step = None if movement is None else movement.maps[0]
-        whole = None if step is None or whole is None else step.after(whole)
-    if whole is None:
-        return
+    for _, step in steps:
+        following = step.after(whole)
+        if following is None:
+            return
+        whole = following
     versions = tuple((op, op.version) for op in chain)
     cost, runs = writer.cost(chain), writer.refusal((), chain) is None
     index = chain[0].inputs.index(source)
