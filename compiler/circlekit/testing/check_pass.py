@@ -88,11 +88,11 @@ def check_pass(
             except CirclekitError as error:
                 failures.append(f"{case.name}: {error}")
     if not positives:
-        failures.append(f"expected a recipe that shows what {name} rewrites; write {name}{TEXT}")
+        failures.append(f"expected a recipe that shows what {name} rewrites; add one, such as {name}{TEXT}")
     if kind.has_conditions and not near_misses:
-        expected = f"{name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE} for each condition"
+        expected = f"one with the rule {NEAR_MISS_RULE} for each condition, such as {name}-CONDITION{TEXT}"
         alternative = "set has_conditions = False in a pass without conditions"
-        failures.append(f"expected a near miss that {name} refuses; write {expected}, or {alternative}")
+        failures.append(f"expected a near miss that {name} refuses; add {expected}, or {alternative}")
     if failures:
         raise PassTestError("\n".join(failures))
 
