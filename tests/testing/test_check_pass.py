@@ -82,7 +82,7 @@ def test_a_right_pass(tmp_path: Path) -> None:
     check_pass(FuseMulWithMul, [positive, near_miss])
     name = FuseMulWithMul.name
     (tmp_path / f"{name}.ck").write_text(positive)
-    with pytest.raises(PassTestError, match=f"write {name}-CONDITION.ck"):
+    with pytest.raises(PassTestError, match=f"such as {name}-CONDITION.ck"):
         check_pass(name, tmp_path)
     FuseMulWithMul.has_conditions = False
     check_pass(name, tmp_path)
@@ -239,7 +239,7 @@ def test_missing_recipes() -> None:
 
         name = "idle_for_test"
 
-    with pytest.raises(PassTestError, match=r"write idle_for_test.ck"):
+    with pytest.raises(PassTestError, match=r"such as idle_for_test.ck"):
         check_pass(Idle, [NEAR_MISS])
 
 
