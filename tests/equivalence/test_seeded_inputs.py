@@ -12,6 +12,7 @@ from circlekit.equivalence.seeded_inputs import (
     TEXTS,
     InputSet,
     InputUse,
+    Sizes,
     input_sets,
     make_input,
     make_inputs,
@@ -35,7 +36,7 @@ def main_graph(text: str) -> Graph:
 @pytest.mark.parametrize("kind", ["normal", "boundary", "zero"])
 @pytest.mark.parametrize("dtype", NUMBERS, ids=lambda t: t.short)
 def test_dtype_and_shape_are_as_declared(dtype: DType, kind: str) -> None:
-    array = make_input(Value("x", dtype, (2, None, 3)), InputSet(kind), unknown=5)
+    array = make_input(Value("x", dtype, (2, None, 3)), InputSet(kind), Sizes(5))
     assert (array.dtype, array.shape) == (dtype.numpy, (2, 5, 3))
 
 

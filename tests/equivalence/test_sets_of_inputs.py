@@ -11,9 +11,10 @@ import pytest
 
 import circlekit
 from circlekit import compare
+from circlekit.equivalence.reference_runs import reference_runs
 from circlekit.equivalence.seeded_inputs import input_sets, make_inputs
 from circlekit.equivalence.verify import Verifier
-from circlekit.errors import EquivalenceError
+from circlekit.errors import EquivalenceError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.recipes.load import load_recipe
@@ -200,6 +201,30 @@ def test_models_with_string_inputs_are_compared() -> None:
 def test_a_slice_of_unknown_rows_is_not_taken_for_all_rows(rows: int) -> None:
     text = f"%y = StridedSlice(%x, [0, 0], [{rows}, 3], [1, 1]) : f32[?,3]"
     assert not compare(of_unknown_size(text), of_unknown_size("%y = Reshape(%x, [-1, 3])  : f32[?,3]")).equal
+
+
+@pytest.mark.parametrize(
+    ("sig", "least", "shape"),
+    [("f32[?,?]", 30, [1, 32]), ("f32[?]", 500, [512]), ("f32[?,?,?,2]", 100, [1, 128, 128, 2])],
+)
+def test_models_that_need_long_inputs_get_them(sig: str, least: int, shape: list[int]) -> None:
+    """The model removes all elements of its last unknown axis but ``least``, which must be there."""
+    sizes = ["-1"] * (sig.count(",") + 1)
+    sizes[sig.count("?") - 1] = str(least)
+    part = f"%s = Slice(%x, {[0] * len(sizes)}, [{', '.join(sizes)}])"
+    model, other = (
+        parse_model(f"graph main(%x: {sig}) -> %y {{ {part} %y = {last}(%s) }}") for last in ("Exp", "Neg")
+    )
+    assert not compare(model, other).equal
+    (run, *_), notes = reference_runs(model)
+    assert not notes
+    assert list(run.arrays[0].shape) == shape
+
+
+def test_a_model_that_takes_no_size_fails_with_the_error_for_few_elements() -> None:
+    model = of_unknown_size("%s = Slice(%x, [0, 0], [-1, 3]) %y = Reshape(%s, [7]) : f32[7]")
+    with pytest.raises(ShapeError, match=r"\[6,3\].*\[7\]"):
+        compare(model, model)
 
 
 def test_unknown_dimensions_get_a_size_other_than_1_if_the_model_takes_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import circlekit
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.seeded_inputs import InputSet, Sizes, make_inputs
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -28,7 +28,7 @@ recipes = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def quantized(path: Path, scheme: str) -> tuple[Model, list[Array], Plan] | None:
     """Return the quantized model, its inputs, and the plan; None if the model computes no float tensor."""
     model = circlekit.load(path)
-    inputs = make_inputs(model.main, InputSet("normal"), unknown=3)
+    inputs = make_inputs(model.main, InputSet("normal"), Sizes(3))
     if not any(observed_values(model)):
         return None
     report = circlekit.quantize(model, scheme, [inputs], auto=False, passes=[])

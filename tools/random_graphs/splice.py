@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.seeded_inputs import InputSet, Sizes, make_inputs
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
@@ -44,7 +44,7 @@ def _recipe(folder: str, index: int) -> tuple[Model, tuple[Array, ...]] | None:
     name, text = texts(folder)[index]
     try:
         model = parse_model(text, name)
-        return model, tuple(make_inputs(model.main, InputSet("normal"), unknown=UNKNOWN_SIZE))
+        return model, tuple(make_inputs(model.main, InputSet("normal"), Sizes(UNKNOWN_SIZE)))
     except CirclekitError:
         return None
 

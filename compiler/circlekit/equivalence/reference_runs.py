@@ -26,8 +26,8 @@ from circlekit.equivalence.rounding import (
     with_moved_constants,
     with_moved_results,
 )
-from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
-from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.equivalence.seeded_inputs import InputSet, Sizes, input_sets, make_inputs
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import Interpreter, expect_runs, select_kernels
 from circlekit.ir.graph import Model
@@ -46,11 +46,17 @@ LARGER_SIZES = "larger_sizes"
 FIRST_LARGER_SIZE = 6
 """Large enough for most slices of constant size, and even, because models may halve a dimension."""
 
-SIZES = (2, 1, FIRST_LARGER_SIZE)
-"""The sizes of unknown dimensions; the first with which a model runs counts.
+SIZES = [Sizes(2), Sizes(1), Sizes(FIRST_LARGER_SIZE)]
+"""The sizes of unknown dimensions; the first with which a model runs count.
 
 The number 1 does not come first, because it hides a rewrite that lets a batch dimension broadcast by mistake.
 """
+
+LARGE_SIZES = [Sizes(32 * 4**step, batch=1) for step in range(7)]
+"""Further sizes, for models that need a minimum of data, such as an image or the samples of a spectrum."""
+
+MAX_LARGE_ELEMENTS = 1 << 20
+"""LARGE_SIZES are used if an input then has at most this many elements."""
 
 LATER_RUNS = {"later_run": 1, "much_later_run": 8}
 """Runs with the state that earlier runs left: by label, the largest number of earlier runs.
@@ -116,10 +122,10 @@ def reference_runs(
 ) -> tuple[list[Run], list[str]]:
     """Run ``model`` on ``records``, or on seeded inputs; return the runs, and notes on inputs that failed.
 
-    Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES with which the
-    model runs.  A model that has run with 2 also runs on normal inputs with unknown dimensions of 1
-    (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also has LATER_RUNS, on seeded
-    inputs and on records.
+    Seeded inputs are those of ``input_sets``.  Their unknown dimensions are the first of SIZES and
+    LARGE_SIZES with which the model runs.  A model that has run with 2 also runs on normal inputs with
+    unknown dimensions of 1 (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also
+    has LATER_RUNS, on seeded inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
     Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
     the error of the run if it fails on a record, or if it fails on all seeded sets: then that on normal
@@ -148,10 +154,10 @@ def reference_runs(
     notes = [f"not compared on {label} {reason}: {e.message}" for label, e in failed.items()]
     further = {
         "with unknown dimensions of 1, which the model does not take": partial(
-            _run_of_size, SIZE_ONE, 1, interpreter, runs[0], pair
+            _run_of_sizes, SIZE_ONE, Sizes(1), interpreter, runs[0], pair
         ),
         "with larger unknown dimensions, which the model does not take": partial(
-            _run_of_size, LARGER_SIZES, FIRST_LARGER_SIZE, interpreter, runs[0], pair
+            _run_of_sizes, LARGER_SIZES, Sizes(FIRST_LARGER_SIZE, step=1), interpreter, runs[0], pair
         ),
         LATER_RUN_FAILS: partial(_later_seeded_runs, model, runs[0]),
     }
@@ -184,44 +190,58 @@ def _recorded_run(label: str, interpreter: Interpreter, inputs: Inputs, pair: Pa
 
 
 def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | None) -> Run:
-    """Run the model on an input set, with the first of SIZES that it takes; else raise the last error."""
+    """Run the model on an input set, with the first sizes that it takes; else raise the error of SIZES."""
     model = interpreter.model
-    *others, last = SIZES if _has_unknown_dimensions(model) else SIZES[:1]
-    for size in others:
+    failure: CirclekitError | None = None
+    for sizes in _sizes(model):
         try:
-            return Run.of(which.label, interpreter, make_inputs(model.main, which, size), pair)
-        except UnsupportedError:  # noqa: PERF203  # two sizes
+            return Run.of(which.label, interpreter, make_inputs(model.main, which, sizes), pair)
+        except UnsupportedError:  # noqa: PERF203  # a few sizes
             raise
-        except CirclekitError:
-            pass
-    return Run.of(which.label, interpreter, make_inputs(model.main, which, last), pair)
+        except CirclekitError as error:
+            failure = error if failure is None or sizes in SIZES else failure
+            if sizes not in SIZES and not isinstance(error, ShapeError):
+                break  # the operators take these sizes, but not the numbers
+    assert failure is not None  # there is at least one size
+    raise failure
+
+
+def _sizes(model: Model) -> Iterator[Sizes]:
+    """Yield SIZES, then those of LARGE_SIZES that can be used; only the first if all dimensions are known."""
+    if not _has_unknown_dimensions(model):
+        yield SIZES[0]
+        return
+    yield from SIZES
+    shapes = [value.shape or () for value in model.main.inputs]
+    for sizes in LARGE_SIZES:
+        if all(math.prod(sizes.fill(shape)) <= MAX_LARGE_ELEMENTS for shape in shapes):
+            yield sizes
 
 
 def _has_unknown_dimensions(model: Model) -> bool:
     return any(None in (value.shape or ()) for value in model.main.inputs)
 
 
-def _has_size(model: Model, run: Run, size: int) -> bool:
-    """Return whether each unknown dimension of an input of ``model`` is ``size`` in ``run``."""
-    shapes = [tuple(size if d is None else d for d in value.shape or ()) for value in model.main.inputs]
+def _has_sizes(model: Model, run: Run, sizes: Sizes) -> bool:
+    """Return whether the unknown dimensions of the inputs of ``model`` are ``sizes`` in ``run``."""
+    shapes = [sizes.fill(value.shape or ()) for value in model.main.inputs]
     return all(array.shape == shape for array, shape in zip(run.arrays, shapes, strict=True))
 
 
-def _run_of_size(
-    label: str, size: int, interpreter: Interpreter, normal: Run, pair: PairedRuns | None
+def _run_of_sizes(
+    label: str, sizes: Sizes, interpreter: Interpreter, normal: Run, pair: PairedRuns | None
 ) -> list[Run]:
-    """Return a list of one run, on normal inputs with unknown dimensions of ``size``, ``size`` + 1...
+    """Return a list of one run, on normal inputs with unknown dimensions of ``sizes``.
 
-    If ``size`` is 1, all are 1.  Return [] if the model has no unknown dimensions, or does not run with the
-    first of SIZES.
+    Return [] if the model has no unknown dimensions, or does not run with the first of SIZES.
 
     A rewrite may be wrong only for the size 1, because such a dimension broadcasts; or only for larger sizes,
     for example if it removes a slice of 3 rows.  Equal sizes hide a rewrite that exchanges two dimensions.
     """
     model = interpreter.model
-    if not _has_unknown_dimensions(model) or not _has_size(model, normal, SIZES[0]):
+    if not _has_unknown_dimensions(model) or not _has_sizes(model, normal, SIZES[0]):
         return []
-    inputs = make_inputs(model.main, InputSet("normal"), unknown=size, step=int(size > 1))
+    inputs = make_inputs(model.main, InputSet("normal"), sizes)
     expect_runs(model, 1)
     return [Run.of(label, interpreter, inputs, pair)]
 
@@ -240,9 +260,9 @@ def _later_seeded_runs(model: Model, normal: Run) -> list[Run]:
     """
     if not _stateful_operators(model):
         return []
-    size = next(size for size in SIZES if _has_size(model, normal, size))
+    sizes = next(sizes for sizes in [*SIZES, *LARGE_SIZES] if _has_sizes(model, normal, sizes))
     sets = (InputSet("normal", seed=number) for number in range(1, max(LATER_RUNS.values()) + 1))
-    return _later_runs(model, normal, [make_inputs(model.main, which, size) for which in sets])
+    return _later_runs(model, normal, [make_inputs(model.main, which, sizes) for which in sets])
 
 
 def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:

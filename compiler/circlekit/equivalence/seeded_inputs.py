@@ -26,7 +26,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.quantized_values import is_quantized
 
 UNBOUNDED_INTEGERS_END = 4
@@ -148,16 +148,38 @@ def _has_few_indices(use: InputUse) -> bool:
     return use.bound is not None and use.bound <= MAX_INDICES
 
 
-def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) -> list[Array]:
+class Sizes(NamedTuple):
+    """The sizes that stand for the unknown dimensions of each input.
+
+    ``first``: the size of the first unknown dimension of an input; each further one is larger by ``step``
+    than the one before.  ``batch``: the size that instead stands for an unknown axis 0 of an input that has
+    other unknown dimensions; None: axis 0 is like the others.
+    """
+
+    first: int = 1
+    step: int = 0
+    batch: int | None = None
+
+    def fill(self, shape: Shape) -> tuple[int, ...]:
+        """Return ``shape`` with these sizes for its unknown dimensions."""
+        if self.batch is not None and shape[:1] == (None,) and None in shape[1:]:
+            shape = (self.batch, *shape[1:])
+        sizes = count(self.first, self.step)
+        return tuple(next(sizes) if dim is None else dim for dim in shape)
+
+
+SIZES_OF_1 = Sizes()
+
+
+def make_inputs(graph: Graph, which: InputSet, sizes: Sizes = SIZES_OF_1) -> list[Array]:
     """Return one array for each input of ``graph``.
 
-    ``which``: the input set.  ``unknown``: the size that stands for the first unknown dimension of an input;
-    each further one is larger by ``step`` than the one before.
+    ``which``: the input set.  ``sizes``: the sizes of unknown dimensions.
     Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, and LimitError
     for an input that exceeds the memory limit.
     """
     uses = zip(graph.inputs, input_uses(graph), strict=True)
-    arrays = [make_input(value, which, unknown, use, step) for value, use in uses]
+    arrays = [make_input(value, which, sizes, use) for value, use in uses]
     if which.kind == "boundary" and which.total > 1:
         for bit, index in enumerate(_combined_bools(graph)):
             arrays[index].fill(which.number >> bit & 1)
@@ -165,7 +187,7 @@ def make_inputs(graph: Graph, which: InputSet, unknown: int = 1, step: int = 0) 
 
 
 def make_input(
-    value: Value, which: InputSet, unknown: int = 1, use: InputUse = UNKNOWN_USE, step: int = 0
+    value: Value, which: InputSet, sizes: Sizes = SIZES_OF_1, use: InputUse = UNKNOWN_USE
 ) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
@@ -175,8 +197,7 @@ def make_input(
     stored = value.dtype.numpy
     if (stored is None and value.dtype is not DType.STRING) or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
-    sizes = count(unknown, step)
-    shape = tuple(next(sizes) if dim is None else dim for dim in value.shape)
+    shape = sizes.fill(value.shape)
     item_bytes = BYTES_OBJECT_BYTES if stored is None else stored.itemsize
     need_memory(prod(shape) * item_bytes, f"input %{value.name}")
     seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
