@@ -14,6 +14,7 @@ from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import FakeQuant
 from circlekit.quant.fake.grids import _can_have, _may_vanish, remove_idle_bounds, take_grids
 from circlekit.quant.fake.operator_grids import grid_of, stored_grid
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
 from circlekit.quant.plan import TensorForm
 
 
@@ -65,6 +66,13 @@ def test_a_stored_grid_has_the_numbers_of_its_integers(dtype: DType, count: int)
     low, high = dtype.limits
     ours = np.arange(form.dtype.limits[0], grid.last + 1)[:, None] - np.array(form.zero_point)
     assert (ours == np.arange(low, high + 1)[:, None] - zero_point).all()
+
+
+@pytest.mark.parametrize("scale", [SMALLEST_SCALE, LARGEST_SCALE])
+def test_a_stored_grid_may_have_the_smallest_and_the_largest_scale(scale: float) -> None:
+    grid = stored_grid(Value("x", i8, (2,), None, quantization([scale], [0])))
+    assert grid is not None
+    assert grid.form.scale == (scale,)
 
 
 @pytest.mark.parametrize(("zero_points", "expected"), [([], [0, 0, 0]), ([3], [3, 3, 3])])

@@ -59,6 +59,14 @@ def test_a_product_with_a_constant_absorbs_factors(product: str) -> None:
     check_outputs(model, before)
 
 
+def test_layers_without_factors_are_not_listed() -> None:
+    model = net("%m = Mul(%s, %g)", "FullyConnected(%x, %v)\n%p = Logistic(%s)").main
+    product = next(op for op in model if op.code == "MUL")
+    product.set_input(0, next(op for op in model if op.code == "LOGISTIC").output)
+    changed = equalize(Model([model]), {"m": RANGES})
+    assert [sentence.split(":")[0] for sentence in changed] == ["%y", "%m"]
+
+
 def test_a_tensor_between_two_products_has_factors_of_its_own() -> None:
     text = "%n = Mul(%s, %g)\n%h = const f32[4] gaussian(1, 0.1)\n%m = Mul(%n, %h)"
     model, before = net(text), net(text)

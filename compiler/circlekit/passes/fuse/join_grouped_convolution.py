@@ -27,10 +27,6 @@ from circlekit.rewrite.base import Context, GraphPass
 CHANNELS = 3
 """The axis of channels in NHWC data."""
 
-IN_PLACE = (0, 1, 2, CHANNELS)
-"""The permutation that leaves all axes where they are."""
-
-
 IndexLists = dict[Op, list[list[Array]] | None]
 """{data movement: the result of ``axis_indices``}.  With it, a SPLIT is examined once, not once per part."""
 
@@ -80,16 +76,16 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
     if other is not None:
         expected = "expected the input, attributes, filter shape and transposes"
         return f"%{other.conv.output.name}: {expected} of %{first.conv.output.name}"
-    before, after = first.before or IN_PLACE, first.after or IN_PLACE
-    # group i must read the channels from i * depth on; ``before[CHANNELS]`` is their axis in the data
+    data_axis = first.before[CHANNELS] if first.before else CHANNELS
+    # group i must read the channels from i * depth on
     depth = first.conv.filter.static_shape[CHANNELS]
     for index, group in enumerate(groups):
-        if not group.takes(before[CHANNELS], range(index * depth, (index + 1) * depth)):
+        if not group.takes(data_axis, range(index * depth, (index + 1) * depth)):
             return f"%{group.conv.output.name}: does not read the channels of group {index} alone"
-    channels = first.data.static_shape[before[CHANNELS]]
+    channels = first.data.static_shape[data_axis]
     if depth * len(groups) != channels:
         return f"%{first.data.name}: has {counted(channels, 'channel')}, {depth * len(groups)} are read"
-    axis = after.index(CHANNELS)
+    axis = first.after.index(CHANNELS) if first.after else CHANNELS
     return None if op.axis % 4 == axis else f"%{result.name}: axis is {op.axis}, expected {axis}"
 
 

@@ -154,7 +154,7 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
     return max(low, start + first * width), min(high, start + (last + 1) * width)
 
 
-def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
+def mse(statistics: TensorStatistics, bits: int, steps: int = 100) -> Range:
     """Return the range with the least mean squared error of rounding and clipping.
 
     The observed range is first extended to include 0.  The candidates for each end are ``steps`` equally
@@ -192,7 +192,7 @@ def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array
     return np.maximum(squares - 2 * ends * sums + ends**2 * weight, 0.0), weight
 
 
-def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
+def octav(statistics: TensorStatistics, bits: int, steps: int = 20) -> Range:
     """Return the range [-s, s] with the least mean squared error, limited to the observed range.
 
     The observed range is first extended to include 0: numbers from 5 to 6 give [0, s].
