@@ -130,8 +130,7 @@ def test_strings_and_handles_are_no_outputs(
 def test_a_graph_without_operators_gets_a_reshape_if_one_fits(shape: Shape, new: Shape | None) -> None:
     m = builder(shape)
     if new is None:  # a reshape can keep one unknown dimension only
-        with pytest.raises(Rejected, match="no operator fits the inputs"):
-            m.model()
+        assert m.model()[0].main.outputs == m.graph.inputs[:1]
         return
     (op,) = m.model()[0].main
     assert (op.code, m.shape(op.output)) == ("RESHAPE", new)

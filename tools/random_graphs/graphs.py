@@ -233,7 +233,7 @@ def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
 
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
-    """Return (model of ``steps``, its inputs); ``seed`` decides on inputs and outputs; may raise Rejected."""
+    """Return (model of ``steps``, its inputs); ``seed`` decides on inputs and outputs."""
     register_custom(UNKNOWN_CUSTOM_CODE, _add_one)
     m = ModelBuilder.of_seed(seed)
     grow(m, steps)

@@ -206,7 +206,7 @@ class ModelBuilder:
     def model(self) -> tuple[Model, list[Array]]:
         """Choose outputs; return (the model, the example data of its inputs).
 
-        The model gets a format that has all its operators.  Raise Rejected if there is no possible output.
+        The model gets a format that has all its operators.
         """
         self.remove_rejected()
         self.graph.outputs = self._outputs()
@@ -225,7 +225,8 @@ class ModelBuilder:
     def _outputs(self) -> list[Value]:
         """Return random outputs: the newest value and some others.
 
-        Sometimes one value is an output twice, or an input or a constant is an output.
+        Sometimes one value is an output twice, or an input or a constant is an output.  If there are no
+        results, a reshaped input is the output, or, if a RESHAPE cannot keep its shape, the input itself.
         """
         results = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
         if not results or self.chance(0.05):
@@ -233,8 +234,8 @@ class ModelBuilder:
             shape = [-1 if d is None else d for d in x.shape or ()]
             if shape.count(-1) < 2:  # RESHAPE can infer one dimension
                 results.append(self.add(Reshape(x, self.ints(shape, "same"))))
-        if not results:
-            raise Rejected("no operator fits the inputs")
+            else:
+                results.append(x)
         probability = 0.12 if self.chance(0.7) else 0.5
         outputs = [v for v in results[:-1] if self.chance(probability)] + [results[-1]]
         if self.chance(0.1):

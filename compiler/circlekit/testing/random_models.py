@@ -37,7 +37,7 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
     The model runs with these inputs.
     ``passes``: if they have pictures, about half of the ``steps`` insert operators that match, or nearly
     match, one of these pictures.  The remaining steps insert one random operator each.  A step ends early at
-    an operator for which no operands fit.  Raise Rejected if the model has no possible output.
+    an operator for which no operands fit.
     """
     builder = ModelBuilder.of_seed(seed)  # has the inputs
     builder.random = np.random.default_rng([seed, 1])  # for the operators
