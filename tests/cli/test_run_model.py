@@ -203,6 +203,16 @@ def test_unknown_dimensions_are_mentioned(net: str, capsys: Output) -> None:
         assert ("unknown dimensions are 1" in capsys.readouterr().out) is expected
 
 
+def test_random_inputs_are_large_enough_for_the_model(capsys: Output, tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(
+        "graph main(%x: f32[?,?,2]) -> %y { %y = Slice(%x, [0, 0, 0], [-1, 99, -1]) }"
+    )
+    assert run_command([str(tmp_path / "net.ck")]) == 0
+    out = capsys.readouterr().out
+    assert "unknown dimensions are 1 or 128 (" in out
+    assert "%y: float32[1,99,2]" in out
+
+
 def test_times_are_aligned_to_the_right(net: str, capsys: Output) -> None:
     assert run_command([net, "--per-op"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -12,11 +12,11 @@ from circlekit.equivalence.seeded_inputs import (
     TEXTS,
     InputSet,
     InputUse,
-    Sizes,
     input_sets,
     make_input,
     make_inputs,
 )
+from circlekit.equivalence.unknown_sizes import Sizes
 from circlekit.errors import LimitError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph

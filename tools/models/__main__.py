@@ -67,8 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with sweep(len(sources), "models") as line:
         for source in line.each(sources):
             found = check(asked.property, source, counts)
-            counts["models"] += 1
-            counts["wrong"] += bool(found)
+            counts.update(models=1, wrong=bool(found))
             for finding in found:
                 print(f"{source}: {finding}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))

@@ -23,10 +23,11 @@ from circlekit.cli.result import source_of
 from circlekit.equivalence.data_files.input_files import read_records
 from circlekit.equivalence.data_files.output_files import check_output, check_output_extension, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.unknown_sizes import sizes_that_run
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import time_runs
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
 
@@ -75,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
     entry = _entry(model, arguments.signature, arguments.graph)
     if arguments.output is not None:
         check_output(arguments.output, len(entry.outputs))
-    records = _records(model, entry.graph, arguments)
+    records = _records(model, entry, arguments)
     if arguments.output is not None:
         check_output(arguments.output, len(entry.outputs), list(records))
     progress().begin("running the model")
@@ -134,15 +135,17 @@ def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
     return f"there is no {kind} {name!r}{did_you_mean(name, names) or choices}"
 
 
-def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
+def _records(model: Model, entry: Entry, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
     """Return the inputs of each run, by the label of the record.
 
     Random inputs are one record with the label "random"; its floats have a normal distribution.
     """
     if arguments.inputs is not None:
-        return read_records(arguments.inputs, model, graph)
+        return read_records(arguments.inputs, model, entry.graph)
     try:
-        return {"random": make_inputs(graph, InputSet("normal", seed=arguments.seed or 0))}
+        which = InputSet("normal", seed=arguments.seed or 0)
+        sizes = sizes_that_run(model, lambda s: make_inputs(entry.graph, which, s), entry.index)
+        return {"random": make_inputs(entry.graph, which, sizes)}
     except UnsupportedError as error:
         raise error.note("--inputs DATA runs on inputs of your own") from None
 

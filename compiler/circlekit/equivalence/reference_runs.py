@@ -26,8 +26,15 @@ from circlekit.equivalence.rounding import (
     with_moved_constants,
     with_moved_results,
 )
-from circlekit.equivalence.seeded_inputs import InputSet, Sizes, input_sets, make_inputs
-from circlekit.errors import CirclekitError, ShapeError, UnsupportedError
+from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs
+from circlekit.equivalence.unknown_sizes import (
+    FIRST_LARGER_SIZE,
+    LARGE_SIZES,
+    Sizes,
+    first_that_runs,
+    has_unknown_dimensions,
+)
+from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import Interpreter, expect_runs, select_kernels
 from circlekit.ir.graph import Model
@@ -43,20 +50,11 @@ SIZE_ONE = "size_1"
 LARGER_SIZES = "larger_sizes"
 """The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
 
-FIRST_LARGER_SIZE = 6
-"""Large enough for most slices of constant size, and even, because models may halve a dimension."""
-
 SIZES = [Sizes(2), Sizes(1), Sizes(FIRST_LARGER_SIZE)]
 """The sizes of unknown dimensions; the first with which a model runs count.
 
 The number 1 does not come first, because it hides a rewrite that lets a batch dimension broadcast by mistake.
 """
-
-LARGE_SIZES = [Sizes(32 * 4**step, batch=1) for step in range(7)]
-"""Further sizes, for models that need a minimum of data, such as an image or the samples of a spectrum."""
-
-MAX_LARGE_ELEMENTS = 1 << 20
-"""LARGE_SIZES are used if an input then has at most this many elements."""
 
 LATER_RUNS = {"later_run": 1, "much_later_run": 8}
 """Runs with the state that earlier runs left: by label, the largest number of earlier runs.
@@ -190,36 +188,13 @@ def _recorded_run(label: str, interpreter: Interpreter, inputs: Inputs, pair: Pa
 
 
 def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | None) -> Run:
-    """Run the model on an input set, with the first sizes that it takes; else raise the error of SIZES."""
-    model = interpreter.model
-    failure: CirclekitError | None = None
-    for sizes in _sizes(model):
-        try:
-            return Run.of(which.label, interpreter, make_inputs(model.main, which, sizes), pair)
-        except UnsupportedError:  # noqa: PERF203  # a few sizes
-            raise
-        except CirclekitError as error:
-            failure = error if failure is None or sizes in SIZES else failure
-            if sizes not in SIZES and not isinstance(error, ShapeError):
-                break  # the operators take these sizes, but not the numbers
-    assert failure is not None  # there is at least one size
-    raise failure
+    """Run the model on an input set, with the first sizes that it takes."""
+    graph = interpreter.model.main
 
+    def run(sizes: Sizes) -> Run:
+        return Run.of(which.label, interpreter, make_inputs(graph, which, sizes), pair)
 
-def _sizes(model: Model) -> Iterator[Sizes]:
-    """Yield SIZES, then those of LARGE_SIZES that can be used; only the first if all dimensions are known."""
-    if not _has_unknown_dimensions(model):
-        yield SIZES[0]
-        return
-    yield from SIZES
-    shapes = [value.shape or () for value in model.main.inputs]
-    for sizes in LARGE_SIZES:
-        if all(math.prod(sizes.fill(shape)) <= MAX_LARGE_ELEMENTS for shape in shapes):
-            yield sizes
-
-
-def _has_unknown_dimensions(model: Model) -> bool:
-    return any(None in (value.shape or ()) for value in model.main.inputs)
+    return first_that_runs(graph, run, SIZES)
 
 
 def _has_sizes(model: Model, run: Run, sizes: Sizes) -> bool:
@@ -239,7 +214,7 @@ def _run_of_sizes(
     for example if it removes a slice of 3 rows.  Equal sizes hide a rewrite that exchanges two dimensions.
     """
     model = interpreter.model
-    if not _has_unknown_dimensions(model) or not _has_sizes(model, normal, SIZES[0]):
+    if not has_unknown_dimensions(model.main) or not _has_sizes(model, normal, SIZES[0]):
         return []
     inputs = make_inputs(model.main, InputSet("normal"), sizes)
     expect_runs(model, 1)

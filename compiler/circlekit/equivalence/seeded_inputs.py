@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -21,12 +20,13 @@ import numpy as np
 from circlekit.equivalence.data_files.string_arrays import BYTES_OBJECT_BYTES
 from circlekit.equivalence.integer_uses import free_integers, index_bounds
 from circlekit.equivalence.thresholds import Threshold, thresholds
+from circlekit.equivalence.unknown_sizes import SIZES_OF_1, Sizes
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
-from circlekit.ir.value import Array, Shape, Value
+from circlekit.ir.value import Array, Value
 from circlekit.ops.quantized_values import is_quantized
 
 UNBOUNDED_INTEGERS_END = 4
@@ -146,29 +146,6 @@ def _meets_all_edges(value: Value, use: InputUse) -> bool:
 def _has_few_indices(use: InputUse) -> bool:
     """Return whether the boundary sets have all indices that the input may hold."""
     return use.bound is not None and use.bound <= MAX_INDICES
-
-
-class Sizes(NamedTuple):
-    """The sizes that stand for the unknown dimensions of each input.
-
-    ``first``: the size of the first unknown dimension of an input; each further one is larger by ``step``
-    than the one before.  ``batch``: the size that instead stands for an unknown axis 0 of an input that has
-    other unknown dimensions; None: axis 0 is like the others.
-    """
-
-    first: int = 1
-    step: int = 0
-    batch: int | None = None
-
-    def fill(self, shape: Shape) -> tuple[int, ...]:
-        """Return ``shape`` with these sizes for its unknown dimensions."""
-        if self.batch is not None and shape[:1] == (None,) and None in shape[1:]:
-            shape = (self.batch, *shape[1:])
-        sizes = count(self.first, self.step)
-        return tuple(next(sizes) if dim is None else dim for dim in shape)
-
-
-SIZES_OF_1 = Sizes()
 
 
 def make_inputs(graph: Graph, which: InputSet, sizes: Sizes = SIZES_OF_1) -> list[Array]:

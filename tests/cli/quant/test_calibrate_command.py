@@ -117,6 +117,14 @@ def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
     assert not np.array_equal(plain, other)
 
 
+@pytest.mark.parametrize(("least", "size"), [(1, 1), (6, 6), (7, 32), (100, 128)])
+def test_random_samples_are_large_enough_for_the_model(least: int, size: int) -> None:
+    model = ck.parse(f"graph main(%x: f32[?,?]) -> %y {{ %y = Slice(%x, [0, 0], [-1, {least}]) }}")
+    (first,), (second,) = RandomSamples(model, 2)
+    assert first.shape[1] == second.shape[1] == size
+    assert not np.array_equal(first, second)
+
+
 def recorded_ranges(model: ck.Model) -> ck.Calibration:
     """Return the ranges that are recorded in ``model``."""
     found = ck.Calibration([{} for _ in model.graphs])

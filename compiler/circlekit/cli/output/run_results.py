@@ -62,7 +62,7 @@ def run_lines(run: Finished) -> Iterator[str]:
     """Yield the lines to print: the inputs of the first record, the outputs, and the times."""
     arguments, entry, records, outputs = run.arguments, run.entry, run.records, run.outputs
     yield f"{source_name(arguments.model)}, graph {entry.graph.name}"
-    yield f"inputs: {_origin(arguments, entry.graph, len(records))}"
+    yield f"inputs: {_origin(arguments, entry.graph, records)}"
     for value, array in zip(entry.graph.inputs, next(iter(records.values())), strict=True):
         yield f"  {_typed(value.name, array)}"
     for label, arrays in list(outputs.items())[:MAX_PRINTED_RECORDS]:
@@ -79,12 +79,16 @@ def run_lines(run: Finished) -> Iterator[str]:
         yield f"wrote {arguments.output}"
 
 
-def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> str:
+def _origin(arguments: argparse.Namespace, graph: Graph, records: Mapping[str, Sequence[Array]]) -> str:
     """Return the text on the origin of the inputs, such as "random, seed 0"."""
     if arguments.inputs is not None:
-        return f"{arguments.inputs}, {counted(record_count, 'record')}"
-    unknown = any(None in (value.shape or ()) for value in graph.inputs)
-    sizes = ", unknown dimensions are 1" if unknown else ""
+        return f"{arguments.inputs}, {counted(len(records), 'record')}"
+    (arrays,) = records.values()
+    shapes = ((v.shape or (), array.shape) for v, array in zip(graph.inputs, arrays, strict=True))
+    unknown = sorted(
+        {size for dims, sizes in shapes for dim, size in zip(dims, sizes, strict=True) if dim is None}
+    )
+    sizes = f", unknown dimensions are {' or '.join(map(str, unknown))}" if unknown else ""
     return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own inputs)"
 
 

@@ -12,6 +12,7 @@ from circlekit.equivalence.data_files.graph_inputs import GraphInputs
 from circlekit.equivalence.data_files.input_files import iterate_records, read_input, read_raw_record
 from circlekit.equivalence.integer_uses import index_bounds
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.unknown_sizes import Sizes, sizes_that_run
 from circlekit.errors import CirclekitError, FileError, ShapeError, counted
 from circlekit.io.file_map import map_file
 from circlekit.ir.graph import Model
@@ -144,8 +145,14 @@ class RandomSamples:
 
     def __iter__(self) -> Iterator[list[Array]]:
         """Yield each sample as arrays in the order of the inputs; raise the errors of ``make_inputs``."""
+
+        def make(sizes: Sizes, number: int = 0) -> list[Array]:
+            which = InputSet("normal", seed=self.seed * self.count + number)
+            return make_inputs(self.model.main, which, sizes)
+
+        sizes = sizes_that_run(self.model, make)
         for number in range(self.count):
-            sample = make_inputs(self.model.main, InputSet("normal", seed=self.seed * self.count + number))
+            sample = make(sizes, number)
             yield self._like_one(sample, number) if self.like_one else sample
 
     def __length_hint__(self) -> int:
