@@ -142,6 +142,8 @@ def test_quantization_does_not_depend_on_the_layout() -> None:
         repeat.BroadcastTo(var(ROW[0]), ints([2, 3, 4, 6])),
         shape.Reshape(var(X), ints([-1])),
         join.Pack(var(X), var(X), values_count=2),
+        shape.Transpose(var(X), Value("perm", i32, (4,))),
+        shape.Transpose(var(ROW[0, 0]), ints([1, 0])),
     ],
     ids=repr,
 )

@@ -228,3 +228,10 @@ def test_constants_without_plain_elements() -> None:
     matcher = Matcher(parse_picture("z = FullyConnected(x, w: const)", "before"), explain=True)
     assert not list(matcher.matches(model.main.ops[-1]))
     assert matcher.failure.sentence == "%w: is packed i4, expected plain elements"
+
+
+def test_an_absent_operand_is_not_the_number_of_the_picture() -> None:
+    model = parse_model("graph main(%x: f32[2,3], %w: f32[4,3]) -> %y { %y = FullyConnected(%x, %w, none) }")
+    matcher = Matcher(parse_picture("z = FullyConnected(x, w, 0.0)", "before"), explain=True)
+    assert not list(matcher.matches(model.main.ops[0]))
+    assert matcher.failure.sentence == ""
