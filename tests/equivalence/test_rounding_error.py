@@ -62,6 +62,23 @@ def test_a_wrong_factor_is_not_excused() -> None:
     assert not compare(amplifier(), with_factor(amplifier(), 1e-4)).equal
 
 
+def test_more_is_excused_on_inputs_larger_than_the_data_that_a_model_is_made_for() -> None:
+    """The error of z = 0.1 x is up to 100 x units in the last place, and exp(z) this relative error."""
+    model = parse_model("""
+    graph main(%x: f32[64]) -> %y {
+      %a = Mul(%x, 100.1)
+      %b = Mul(%x, 100.0)
+      %z = Sub(%a, %b)
+      %y = Exp(%z)
+    }""")
+    found = compare(model, with_factor(model, 2.0**-23))
+    assert found.equal
+    worst = {outcome.inputs: outcome.worst for outcome in found.outputs if outcome.worst is not None}
+    assert worst["boundary"].relative > MAX_ROUNDING_ERROR
+    wrong = {o.inputs for o in compare(model, with_factor(model, 1e-5)).outputs if not o.equal}
+    assert {"normal", "boundary"} <= wrong
+
+
 def test_integers_get_no_slack() -> None:
     model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
     assert rounding_error(model, reference_runs(model)[0][0]) == [0.0]

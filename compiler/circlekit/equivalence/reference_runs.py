@@ -18,6 +18,7 @@ from circlekit.equivalence.named_results import PairedRuns, interpreter_of, run_
 from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
     CANCELLATION_SAMPLES,
+    MAX_EXTREME_ROUNDING_ERROR,
     MAX_ROUNDING_ERROR,
     cancellation_limit,
     excused,
@@ -95,6 +96,12 @@ class Run:
     def arrays(self) -> list[Array]:
         """The arrays of ``inputs``."""
         return list(self.inputs.values() if isinstance(self.inputs, Mapping) else self.inputs)
+
+    @property
+    def max_rounding_error(self) -> float:
+        """MAX_EXTREME_ROUNDING_ERROR for a boundary or threshold set, else MAX_ROUNDING_ERROR."""
+        is_extreme = self.label.startswith(("boundary", "threshold"))
+        return MAX_EXTREME_ROUNDING_ERROR if is_extreme else MAX_ROUNDING_ERROR
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
@@ -262,12 +269,12 @@ def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     return [replace(run, outputs=arrays) for run, arrays in zip(later, outputs, strict=True)]
 
 
-def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
+def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[float]:
     """Return the absolute change that rounding may make in each output of ``run``; 0 for a non-float output.
 
     To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
     unit in the last place.  ``limit``: the largest change to return, divided by the largest magnitude of the
-    output.
+    output; by default ``run.max_rounding_error``.
 
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
     does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_SAMPLES times with
@@ -278,6 +285,7 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
+    limit = run.max_rounding_error if limit is None else limit
     errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
     is_small = run.label == InputSet("negative").label
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)

@@ -27,6 +27,12 @@ SAFETY_FACTOR = 4.0
 MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
 
+MAX_EXTREME_ROUNDING_ERROR = 1e-2
+"""MAX_ROUNDING_ERROR for boundary and threshold sets.
+
+A model may amplify errors much more where its inputs are larger than the data that it was made for.
+"""
+
 
 def with_moved_constants(model: Model) -> Model:
     """Return a copy of ``model`` whose float constants are moved by one unit in the last place.
