@@ -208,6 +208,8 @@ def test_positive_and_negative_sets_have_one_sign(dtype: DType) -> None:
         return
     assert positive.real.min() >= 0
     assert positive.real.max() > 1
+    if positive.dtype.kind == "c":
+        assert positive.imag.min() >= 0 >= negative.imag.max()
     if positive.dtype.kind != "u":
         assert negative.real.max() <= 0
         assert negative.real.min() < 0

@@ -37,6 +37,17 @@ def test_models_that_name_the_same_state_are_not_merged() -> None:
         circlekit.merge(models)
 
 
+def test_operators_without_operands_are_no_state() -> None:
+    texts = [
+        f"""graph main(%{x}: f32[1]) -> %{y} {{
+          %n = Opaque() {{code: "CUSTOM", custom_code: "Number"}} : f32[1]
+          %{y} = Add(%{x}, %n)
+        }}"""
+        for x, y in (("x", "y"), ("y", "z"))
+    ]
+    assert len(circlekit.merge([circlekit.parse(text) for text in texts]).main) == 4
+
+
 def test_a_merged_model_runs_with_the_kernels_of_its_models() -> None:
     models = [circlekit.parse("graph main(%x: f32[1]) -> %a { %a = Neg(%x) }")]
     models += [circlekit.parse("graph main(%a: f32[1]) -> %y { %y = Neg(%a) }")]
