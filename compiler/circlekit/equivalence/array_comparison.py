@@ -173,7 +173,7 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     """
     if left.size == 0:
         return None
-    errors = _errors(left, right)
+    errors = absolute_errors(left, right)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(errors)), left.shape))
     absolute = float(errors[index])
     value = left[index]
@@ -185,7 +185,7 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
     return Difference(index, value, right[index], absolute, relative, allowed)
 
 
-def _errors(left: Array, right: Array) -> Array:
+def absolute_errors(left: Array, right: Array) -> Array:
     """Return |left - right| as float64, with 0 where both are NaN, or infinite (``is_clamped``) of one sign.
 
     The elements of an array of strings (dtype object, S or U) differ by 0 or by inf.

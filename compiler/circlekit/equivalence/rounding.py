@@ -9,11 +9,12 @@ moved, too (``with_moved_results``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from circlekit.equivalence.array_comparison import TOLERANCE, largest_magnitude
+from circlekit.interp.evaluate import Inputs
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
@@ -47,6 +48,20 @@ def with_moved_constants(model: Model) -> Model:
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
     return moved
+
+
+def with_moved_inputs(inputs: Inputs, sample: int) -> Inputs:
+    """Return ``inputs`` with each element of the float arrays moved by one unit in the last place.
+
+    ``sample``: another number moves other elements up.
+    """
+    if isinstance(inputs, Mapping):
+        return {name: _moved_float(a, sample, name) for name, a in inputs.items()}
+    return [_moved_float(a, sample, str(number)) for number, a in enumerate(inputs)]
+
+
+def _moved_float(array: Array, sample: int, name: str) -> Array:
+    return _moved(array, seed_of(f"inputs {sample}", name)) if array.dtype.kind == "f" else array
 
 
 def _moved(data: Array, seed: int) -> Array:

@@ -20,6 +20,7 @@ from circlekit.equivalence.random_seeds import seed_notes
 from circlekit.equivalence.real_numbers import have_equal_types
 from circlekit.equivalence.reduction_steps import entry_views, reachable_graphs
 from circlekit.equivalence.reference_runs import Records, Run, outputs_on, reference_runs, rounding_error
+from circlekit.equivalence.small_channels import ChannelComparison
 from circlekit.errors import CirclekitError, EquivalenceError, shown
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.clone import clone
@@ -120,6 +121,7 @@ class Verifier:
         self.names = [value.name for value in model.main.outputs]
         self.runs, self._failed_sets = runs, failed_sets
         self.latest = [run.outputs for run in runs]
+        self._channels = ChannelComparison(self.original)
         seeds = seed_notes(reachable_graphs(model.main))
         notes = [*failed_sets, *seeds, *weak_outputs(model.main, self.latest)]
         self.others = []
@@ -293,5 +295,8 @@ class Verifier:
             if not all(outcome.equal for outcome in outcomes):
                 noise = dict(zip(self.names, rounding_error(self.original, past), strict=True))
                 outcomes = compare_outputs(past.label, before, after, noise)
-            all_outcomes += outcomes
+            indices = {name: index for index, name in enumerate(self.names)}
+            all_outcomes += [
+                self._channels.outcome(o, past, indices[o.name], after[o.name]) for o in outcomes
+            ]
         return all_outcomes

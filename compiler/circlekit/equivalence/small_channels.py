@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the channels of an output whose numbers are small.
+
+One output may hold numbers of different size, such as coordinates and probabilities.  TOLERANCE is in
+proportion to the largest number of the output, so it would hide errors in a channel (an index of the last
+axis) whose numbers are smaller.  Here a channel may differ by TOLERANCE in proportion to its own largest
+number, or by what rounding can change in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.equivalence.array_comparison import (
+    TOLERANCE,
+    Difference,
+    Outcome,
+    absolute_errors,
+    is_clamped,
+)
+from circlekit.equivalence.reference_runs import Run
+from circlekit.equivalence.rounding import (
+    CANCELLATION_SAMPLES,
+    SAFETY_FACTOR,
+    with_moved_inputs,
+    with_moved_results,
+)
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+
+class ChannelComparison:
+    """Compares the channels of the outputs of models with those of a reference.
+
+    What rounding can change is measured when it is first needed: the reference runs with its inputs, float
+    constants and float32 results moved by about one unit in the last place.
+    """
+
+    def __init__(self, reference: Model) -> None:
+        self._reference = reference
+        self._measured: dict[tuple[str, int], list[Array]] = {}
+
+    def outcome(self, found: Outcome, run: Run, index: int, result: Array) -> Outcome:
+        """Return ``found``; if a channel differs too much, return this difference in its place.
+
+        ``found``: the outcome of the output ``index`` as a whole, which is ``result``, on the inputs of
+        ``run``, a run of the reference.
+        """
+        left = run.outputs[index]
+        if not found.equal or not found.excess or left.dtype != np.float32 or left.ndim == 0:
+            return found  # the arrays differ already, are equal or empty, or have no channels
+        errors, sizes = _largest(absolute_errors(left, result)), _largest(_finite_magnitudes(left))
+        allowed = np.maximum(TOLERANCE["float32"] * sizes, np.finfo(np.float32).tiny)
+        # a channel of zeros has no size: a RELU may have removed the small sum of large terms
+        doubtful = (errors > allowed) & (sizes > 0)
+        for noise in self._noise(run, index) if doubtful.any() else ():
+            allowed = np.maximum(allowed, SAFETY_FACTOR * noise)
+            doubtful &= errors > allowed
+            if not doubtful.any():
+                break
+        if not doubtful.any():
+            return found
+        channel = int(np.argmax(np.where(doubtful, errors / allowed, 0.0)))
+        return replace(found, worst=_difference(left, result, channel, float(allowed[channel])))
+
+    def _noise(self, run: Run, index: int) -> Iterator[Array]:
+        """Yield samples of the largest change by rounding in each channel of the output ``index``."""
+        for sample in range(CANCELLATION_SAMPLES):
+            key = run.label, sample
+            if key not in self._measured:
+                moved = replace(run, inputs=with_moved_inputs(run.inputs, sample))
+                outputs = moved.again(with_moved_results(self._reference, sample))
+                pairs = zip(run.outputs, outputs, strict=True)
+                self._measured[key] = [_change(before, after) for before, after in pairs]
+            yield self._measured[key][index]
+
+
+def _change(before: Array, after: Array) -> Array:
+    """Return the largest finite change in each channel; 0 for a scalar, other dtypes, and other shapes."""
+    if before.dtype != np.float32 or before.shape != after.shape or before.ndim == 0 or before.size == 0:
+        return np.zeros(1)
+    return _largest(_finite_magnitudes(before.astype(np.float64) - after))
+
+
+def _finite_magnitudes(array: Array) -> Array:
+    """Return the absolute values of the elements; 0 for those that are not finite (``is_clamped``)."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(array) & ~is_clamped(array), np.abs(array), 0).astype(np.float64)
+
+
+def _largest(array: Array) -> Array:
+    """Return the largest element of each channel."""
+    return np.asarray(array.reshape(-1, array.shape[-1]).max(axis=0))
+
+
+def _difference(left: Array, right: Array, channel: int, tolerance: float) -> Difference:
+    """Return the largest difference in ``channel``."""
+    errors = absolute_errors(left, right)[..., channel]
+    index = (*(int(i) for i in np.unravel_index(int(np.argmax(errors)), errors.shape)), channel)
+    absolute, value = float(errors.max()), left[index]
+    relative = absolute / abs(float(value)) if value else float("inf")
+    return Difference(index, value, right[index], absolute, relative, tolerance)
