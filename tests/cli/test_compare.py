@@ -83,6 +83,20 @@ def test_the_first_different_layer_is_shown(nets: list[str], capsys: Output) -> 
     assert out.splitlines()[-1] == "different"
 
 
+def test_a_tolerance_is_for_all_elements_of_an_output(tmp_path: Path) -> None:
+    """By default, the output differs in its small number; its largest difference is in the large one."""
+    body = "%a = Mul(%x, 1000.0) %b = Mul(%x, 1.0) %y = Concatenation(%a, %b) {axis: 0}"
+    text = f"graph main(%x: f32[1]) -> %y {{ {body} }}"
+    (tmp_path / "a.ck").write_text(text)
+    (tmp_path / "b.ck").write_text(text.replace("1000.0", "1000.004").replace("1.0)", "1.0005)"))
+    (tmp_path / "x.raw").write_bytes(np.float32(1).tobytes())
+    files = [str(tmp_path / name) for name in ("a.ck", "b.ck")]
+    data = ["--inputs", str(tmp_path / "x.raw")]
+    assert compare_command([*files, *data]) == 1
+    assert compare_command([*files, *data, "--tolerance", "0.005"]) == 0
+    assert compare_command([*files, *data, "--tolerance", "0.001"]) == 1
+
+
 def test_the_tolerance_is_absolute(nets: list[str], capsys: Output) -> None:
     assert compare_command([nets[0], nets[2], "--tolerance", "0.51"]) == 0
     assert "allowed 0.51" in capsys.readouterr().out.splitlines()[-1]

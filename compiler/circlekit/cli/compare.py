@@ -130,7 +130,10 @@ class Result:
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
     """Return copies of ``outcomes`` in which differences up to ``tolerance`` count as equal."""
-    return [replace(o, worst=o.worst and replace(o.worst, tolerance=tolerance)) for o in outcomes]
+    largest = [(outcome, outcome.whole or outcome.worst) for outcome in outcomes]
+    return [
+        replace(o, worst=worst and replace(worst, tolerance=tolerance), whole=None) for o, worst in largest
+    ]
 
 
 def _compare_models(arguments: argparse.Namespace) -> Result:

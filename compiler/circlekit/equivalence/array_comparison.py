@@ -116,6 +116,8 @@ class Outcome:
     ``worst``: the largest difference; None if the arrays are empty or cannot be compared.  ``inputs``: for an
     output of a model, the name of the set of inputs.  ``similarity``: how similar the arrays are; None if
     that was not measured.
+    ``whole``: the largest difference in the whole array, if ``worst`` is one in a channel of small numbers;
+    else None.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Outcome:
     reason: str = ""
     inputs: str = ""
     similarity: Similarity | None = None
+    whole: Difference | None = None
 
     @property
     def equal(self) -> bool:

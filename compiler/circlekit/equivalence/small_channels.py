@@ -64,7 +64,8 @@ class ChannelComparison:
         if not doubtful.any():
             return found
         channel = int(np.argmax(np.where(doubtful, errors / allowed, 0.0)))
-        return replace(found, worst=_difference(left, result, channel, float(allowed[channel])))
+        worst = _difference(left, result, channel, float(allowed[channel]))
+        return replace(found, worst=worst, whole=found.worst)
 
     def _noise(self, run: Run, index: int) -> Iterator[Array]:
         """Yield samples of the largest change by rounding in each channel of the output ``index``."""
