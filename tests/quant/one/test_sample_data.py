@@ -12,6 +12,7 @@ import pytest
 
 import circlekit
 from circlekit.errors import CirclekitError, FileError
+from circlekit.quant.calibration.sample_files import RandomSamples
 from circlekit.quant.one.sample_data import RANDOM_SAMPLES, check_percentiles, recording_lines, samples_of
 
 NET = "graph main(%x: f32[2], %z: f32[3]) -> %y, %w {\n  %y = Neg(%x)\n  %w = Neg(%z)\n}"
@@ -124,3 +125,14 @@ def test_percentiles(low: float, high: float, message: str | None) -> None:
 def test_lines_of_a_recording() -> None:
     last = "Recording finished. Number of recorded data: 2"
     assert recording_lines(2) == ["Recording 0'th data", "Recording 1'th data", last]
+
+
+def test_random_samples_have_the_distributions_of_one() -> None:
+    text = "graph main(%x: f32[400], %i: i32[400], %b: bool[4]) -> %x, %i, %b { }"
+    model = circlekit.parse(text)
+    ((floats, integers, bools),) = RandomSamples(model, 1, like_one=True)
+    assert -5 <= floats.min() < -4.5
+    assert 4.5 < floats.max() <= 5
+    assert 0 <= integers.min() < 10
+    assert 90 < integers.max() <= 100
+    assert bools.dtype == np.bool_

@@ -112,6 +112,13 @@ def test_a_block_is_a_power_of_2_that_divides_the_channels(block: int) -> None:
         rotate(circlekit.parse(TWO_LAYERS), [Rotation("v", "y", 0, block)])
 
 
+def test_blocks_of_one_channel_change_nothing() -> None:
+    model, before = circlekit.parse(TWO_LAYERS), circlekit.parse(TWO_LAYERS)
+    rotate(model, [Rotation("v", "y", 0, 1)])
+    x = np.ones((2, 12), np.float32)
+    np.testing.assert_array_equal(circlekit.run(model, [x])[0], circlekit.run(before, [x])[0])
+
+
 def test_layers_with_shared_weights_are_not_rotated() -> None:
     model = circlekit.parse(TWO_LAYERS.replace("(%v, %u", "(%v, %w"))
     with pytest.raises(ModelError, match=r"no layer to rotate is named %v or %y"):
