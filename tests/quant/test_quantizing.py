@@ -102,6 +102,31 @@ def test_prelu_leaky_relu_and_neg_become_integers_that_litert_computes(scheme: s
         np.testing.assert_array_equal(run_litert(tflite_of(model), samples()[0])[0], result)
 
 
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_powers_become_integers_that_litert_computes(scheme: str) -> None:
+    """The powers are those of a global response normalization, of GELU, and of normalizations by PyTorch."""
+    text = """
+    graph main(%x: f32[1,4,4,3]) -> %y, %c, %r {
+      %s = Pow(%x, 2.0)
+      %t = Sum(%s, [1, 2]) {keep_dims: true}
+      %n = Pow(%t, 0.5)
+      %y = Mul(%x, %n)
+      %c = Pow(%x, 3.0)
+      %e = Add(%t, 1.0)
+      %r = Pow(%e, -0.5)
+    }
+    """
+    model = circlekit.parse(text)
+    expected = circlekit.run(model, samples()[0])
+    report = circlekit.quantize(model, scheme, samples(), auto=False)
+    assert not report.floats
+    results = circlekit.run(model, samples()[0])
+    assert min(map(sqnr, expected, results)) > 30
+    if is_available():
+        for found, result in zip(run_litert(tflite_of(model), samples()[0]), results, strict=True):
+            np.testing.assert_array_equal(found, result)
+
+
 def test_a_call_stays_float_beside_tensors_of_one_name_and_float16_weights() -> None:
     text = """
     graph main(%x: f32[1,4,4,3], %flag: bool[]) -> %y {

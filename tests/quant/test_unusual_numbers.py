@@ -193,6 +193,54 @@ def test_computed_masks_are_added_in_float(mask: str, code: str, offset: float) 
     assert [op.code for op in check(circlekit.parse(text), "int8", given, 0.06).floats] == [code.upper()]
 
 
+@pytest.mark.parametrize("mask", [-3.4028235e38, -np.inf])
+@pytest.mark.parametrize(("added", "sign"), [("Add(%x, %m)", 1), ("Sub(%x, %m)", -1)])
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_masks_that_calibration_ignores_are_added_in_float(
+    scheme: str, added: str, sign: int, mask: float
+) -> None:
+    text = f"""
+    graph main(%x: f32[1,8], %given: f32[8]) -> %y {{
+      %m = Reshape(%given, [1, 8])
+      %s = {added}
+      %y = Softmax(%s)
+    }}
+    """
+    given = [[x, np.array([sign * mask, 0.0] * 4, np.float32)] for (x,) in samples()]
+    report = check(circlekit.parse(text), scheme, given, 0.03)
+    assert added[:3].upper() in {op.code for op in report.floats}
+
+
+def test_masked_positions_that_no_sample_has_are_masked() -> None:
+    text = """
+    graph main(%x: f32[1,8], %kept: f32[1,8]) -> %y {
+      %o = Sub(1.0, %kept)
+      %m = Mul(%o, -1e9)
+      %s = Add(%x, %m)
+      %y = Softmax(%s)
+    }
+    """
+    model = circlekit.parse(text)
+    record = [samples()[0][0], np.array([[1, 0] * 4], np.float32)]
+    (expected,) = circlekit.run(model, record)
+    circlekit.quantize(model, "int8", [[x, np.ones((1, 8), np.float32)] for (x,) in samples()], auto=False)
+    np.testing.assert_allclose(circlekit.run(model, record)[0], expected, atol=0.02)
+
+
+@pytest.mark.parametrize("mask", ["-1e4", "-1e9", "-3.4e38", "-inf"])
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_masks_keep_their_distance_after_data_movement(scheme: str, mask: str) -> None:
+    text = f"""
+    graph main(%x: f32[1,8]) -> %y {{
+      %s = Add(%x, [0.0, {mask}, 0.0, {mask}, 0.0, 0.0, 0.0, {mask}])
+      %r = Reshape(%s, [4, 2])
+      %t = Transpose(%r, [1, 0])
+      %y = Softmax(%t)
+    }}
+    """
+    assert not check(circlekit.parse(text), scheme, samples(), 0.05).floats
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_numbers_that_are_too_large_for_a_scale_stay_float(scheme: str) -> None:
     """With such scales, ADD ends the program in LiteRT, and layers overflow."""

@@ -266,9 +266,9 @@ ON_REQUEST = (
         (
             "convert_nchw_to_nhwc", "decompose_hardswish", "decompose_softmax", "expand_broadcast_const",
             "replace_average_pool_with_mean", "replace_cw_mul_add_with_depthwise_conv",
-            "replace_neg_with_mul", "replace_square_with_mul", "replace_squared_difference_with_mul",
-            "replace_sub_with_add", "replace_sum_with_mean", "shuffle_weight_to_16x1float32",
-            "sparsify_tensor", "unroll_unidirseqlstm",
+            "replace_neg_with_mul", "replace_pow", "replace_square_with_mul",
+            "replace_squared_difference_with_mul", "replace_sub_with_add", "replace_sum_with_mean",
+            "shuffle_weight_to_16x1float32", "sparsify_tensor", "unroll_unidirseqlstm",
         ),
     ),
 )  # fmt: skip

@@ -32,8 +32,8 @@ FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
 These passes, too, make no tensors that calibration would have to observe.
 """
 
-FOR_KERNELS = ("replace_sum_with_mean",)
-"""Passes that avoid faulty integer kernels.  They make tensors that calibration has to observe."""
+FOR_KERNELS = ("replace_pow", "replace_sum_with_mean")
+"""Passes that avoid absent and faulty integer kernels.  They make tensors that calibration has to observe."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
 """Passes that replace operators without an int16 kernel.  They make tensors that calibration must observe."""

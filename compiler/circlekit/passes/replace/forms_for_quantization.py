@@ -11,7 +11,7 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import known_dims
 from circlekit.ops.reduction.reduce import reduced_axes
-from circlekit.rewrite.rewrite import Rewrite, condition
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class ReplaceNegWithMul(Rewrite):
@@ -31,6 +31,28 @@ class ReplaceSquareWithMul(Rewrite):
 
     before = "z = Square(x)"
     after = "z = Mul(x, x)"
+
+
+class _ReplacePow(Rewrite):
+    """pow(x, $exponent)  ==  $result."""
+
+    before = "z = Pow(x: f32, $exponent)"
+    after = "$result"
+
+
+class ReplacePow(Rules):
+    """pow(x, e)  ==  products or roots of x, for e of 2, 3, 1/2 and -1/2; LiteRT has no quantized POW.
+
+    The results for -0 and -inf may differ: pow(-inf, 1/2) is inf, sqrt(-inf) is NaN.
+    """
+
+    name = "replace_pow"
+    rules = (
+        _ReplacePow.member(exponent="2.0", result="z = Mul(x, x)"),
+        _ReplacePow.member(exponent="3.0", result="s = Mul(x, x)  z = Mul(s, x)"),
+        _ReplacePow.member(exponent="0.5", result="z = Sqrt(x)"),
+        _ReplacePow.member(exponent="-0.5", result="z = Rsqrt(x)"),
+    )
 
 
 class ReplaceSquaredDifferenceWithMul(Rewrite):

@@ -31,6 +31,7 @@ from circlekit.quant.forms.given_forms import (
     with_followed,
     without_clipping,
 )
+from circlekit.quant.forms.masks import cover_unseen_masks, mask_distances
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
@@ -64,8 +65,10 @@ class TensorForms:
     from the others (``with_followed``) are added.
     ``ranges``: (min, max) by name of the tensor: the range of its given form (``given_ranges``), else the
     observed one, else one that follows from other ranges (``add_ranges``, only if there are given forms).
+    Masks that calibration has not seen have the range of ``cover_unseen_masks``.
     ``rounded``: those given forms that the caller passes with ``TensorForm.rounds``, by name of the tensor.
     Such a tensor is rounded to its form even between two float operators.
+    ``mask_distances``: see ``masks.mask_distances``.
     ``schemes``: the scheme of each operator that the plan will list, None for float.
     ``floats``: the operators that stay float, with the reasons.
     ``reasons``: the operators that got the ``fallback`` of their scheme, with the reasons.
@@ -88,6 +91,8 @@ class TensorForms:
         self.ranges = {**ranges, **given_ranges(graph, self.given, ranges)}
         if given:
             add_ranges(graph, self.ranges)
+        self.mask_distances = mask_distances(graph)
+        cover_unseen_masks(graph, self.ranges, self.mask_distances)
         self.schemes = {op: schemes.get(op) for op in graph if _is_planned(op, schemes.get(op))}
         self.floats: dict[Op, str] = {}
         self.reasons: dict[Op, str] = {}
@@ -173,10 +178,10 @@ class TensorForms:
     def _mask_of(self, value: Value) -> float | None:
         """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
-        Numbers below this end are masks, which may be stored as the lowest integer.  ``value`` holds masks if
-        all of this is true:
+        Numbers below this end are masks, which may be stored as the lowest integer.  The result of data
+        movement holds masks if its operand does.  Any other ``value`` holds masks if all of this is true:
 
-        - A user ignores numbers that lie a ``distance`` below the others (``mask_distance`` of its rule).
+        - A user ignores numbers that lie a ``distance`` below the others (``mask_distances``).
         - The producer adds or selects masks.  (A SUB adds the negated second operand.)  Of its operands with
           a range, the one with the narrowest range, [least, most], holds the logits.  The ranges of all
           others begin below -INFINITE_FACTOR times the larger of ``distance`` and most - least, so these
@@ -189,7 +194,9 @@ class TensorForms:
         mask, because -1e9 is less than -8 - 10 - 16.  The result is -8 + 0 - 10 = -18.
         """
         op = value.producer
-        distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
+        while op and op.data_movement and len(sources := list(filter(is_computed_float, op.inputs))) == 1:
+            value, op = sources[0], sources[0].producer
+        distance = self.mask_distances.get(value, 0.0)
         if not distance or op is None or value.name not in self.ranges:
             return None
         ranges = sorted((ends for _, ends in self._summands(op)), key=lambda r: r[1] - r[0])
@@ -216,7 +223,7 @@ class TensorForms:
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """
-        mask = self._mask_of(op.results[0]) if op.results else None
+        mask = self._mask_of(op.results[0]) if op.results and not op.data_movement else None
         if mask is None:
             return
         for value, (low, _) in self._summands(op):
