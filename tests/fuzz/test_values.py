@@ -15,7 +15,7 @@ DIVIDES = """
 """
 """At the boundary input 3, the divisor is so small that rounding decides on its digits."""
 
-BEFORE = "%m = Mul(%x, 0.1)\n%d = Sub(%m, 0.30001)"
+BEFORE = "%m = Mul(%x, 0.1)\n%d = Sub(%m, 0.3000003)"
 
 RANDOM_BRANCH = """
     graph main(%x: f32[2]) -> %y { %y = If([true], %x) {then_graph: @some, else_graph: @none} }
@@ -38,17 +38,17 @@ def model(differs: str) -> Model:
 
 
 def test_rounding_that_the_model_amplifies_is_no_fault() -> None:
-    after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
+    after = model("%s = Sub(%x, 3.000003)\n%d = Mul(%s, 0.1)")
     assert compare_values(model(BEFORE), after) == "amplified rounding"
 
 
 def test_more_than_rounding_is_a_fault_in_such_a_model_too() -> None:
-    after = model("%s = Sub(%x, 3.0003)\n%d = Mul(%s, 0.1)")
+    after = model("%s = Sub(%x, 3.000009)\n%d = Mul(%s, 0.1)")
     assert compare_values(model(BEFORE), after).startswith("fault:")
 
 
 def test_another_interface_is_a_fault_in_such_a_model_too() -> None:
-    after = model("%s = Sub(%x, 3.0001)\n%d = Mul(%s, 0.1)")
+    after = model("%s = Sub(%x, 3.000003)\n%d = Mul(%s, 0.1)")
     after.main.outputs[0].name = "z"
     assert compare_values(model(BEFORE), after).startswith("fault:")
 
