@@ -205,7 +205,7 @@ def test_a_slice_of_unknown_rows_is_not_taken_for_all_rows(rows: int) -> None:
 
 @pytest.mark.parametrize(
     ("sig", "least", "shape"),
-    [("f32[?,?]", 30, [1, 32]), ("f32[?]", 500, [512]), ("f32[?,?,?,2]", 100, [1, 128, 128, 2])],
+    [("f32[?,?]", 30, [1, 32]), ("f32[?]", 500, [512]), ("f32[?,?,?,4]", 300, [1, 512, 512, 4])],
 )
 def test_models_that_need_long_inputs_get_them(sig: str, least: int, shape: list[int]) -> None:
     """The model removes all elements of its last unknown axis but ``least``, which must be there."""
