@@ -82,9 +82,10 @@ CANONICALIZE = Phase(
 
 LAYOUT = Phase(
     "layout",
-    "Transposes go to the places in the graph where they copy the fewest bytes. Fusion comes later because "
-    "transposes and reshapes separate the operators that it looks for.",
-    ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain"),
+    "Transposes go to the places in the graph where they copy the fewest bytes. Operators between reshapes "
+    "get the rank of the operators around them, so that further transposes can move. Fusion comes later "
+    "because transposes and reshapes separate the operators that it looks for.",
+    ("fuse_pixel_shuffle", "optimize_layout", "extend_rank", "forward_movement_chain"),
 )
 
 FUSE_NORMALIZATION = Phase(
