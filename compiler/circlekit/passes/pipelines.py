@@ -50,7 +50,8 @@ CANONICALIZE = Phase(
     "Operators whose result equals their operand, or that undo each other, separate operators that can be "
     "fused. This needs the constants of the previous phase. BATCH_MATMUL absorbs transposes before the "
     "layouts are chosen: otherwise a layout may be chosen to save a transpose that costs nothing. "
-    "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away.",
+    "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away. Layouts can be chosen "
+    "for GATHER, but not for GATHER_ND.",
     (
         "remove_reshape_around_batch_matmul",
         "fuse_repeat_with_batch_matmul",
@@ -58,6 +59,7 @@ CANONICALIZE = Phase(
         "replace_const_batch_matmul_with_fc",
         "fuse_reshape_with_mean",
         "fuse_sum_to_mean",
+        "substitute_gathernd_to_gather",
         "forward_reshape_to_unaryop",
         "remove_unnecessary_add",
         "remove_unnecessary_div",

@@ -109,3 +109,20 @@ def test_quantized_data_keep_their_scales() -> None:
     assert value.quantization is not None
     assert value.quantization.zero_point.tolist() == [3]
     assert value.shape == (None, 8, 1, 6)
+
+
+def test_transposes_of_both_ranks_cancel() -> None:
+    """The cut could be before or after the second Transpose; only after it, the two meet in one rank."""
+    text = """graph main(%x: f32[1,1,6,4]) -> %y {
+        %w = const f32[4,1,1,4] gaussian(0, 1)
+        %c = Conv2D(%x, %w, none) {padding: VALID}   : f32[1,1,6,4]
+        %t = Transpose(%c, [0,3,1,2])
+        %r = Reshape(%t, [1,4,6])
+        %a, %b = Split(1, %r) {num_splits: 2}
+        %g = Logistic(%b)
+        %m = Mul(%a, %g)
+        %u = Transpose(%m, [0,2,1])
+        %y = Softmax(%u)
+    }"""
+    passes = ["extend_rank", "optimize_layout"]
+    check_pass(text, passes, ["Conv2D", "Split", "Logistic", "Mul", "Reshape", "Softmax"])

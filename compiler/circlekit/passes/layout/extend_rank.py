@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
-from circlekit.passes.layout.optimize import improved_labels
 from circlekit.passes.layout.rank_finder import MAX_RANK, RankFinder
-from circlekit.passes.layout.region import Tensor
+from circlekit.passes.layout.region import Region, Tensor
+from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -15,8 +15,9 @@ class ExtendRank(GraphPass):
     """op(reshape(x))  ==  reshape(op(x)) for whole regions of operators, where that leaves fewer reshapes.
 
     The reshapes only insert axes of dimension 1 or remove them, as those around the 2-D convolutions that
-    stand for 1-D ones.  Minimum cuts choose the operators that get further axes.  Constants follow; inputs
-    and outputs keep their shapes.
+    stand for 1-D ones.  Minimum cuts choose the operators that get further axes.  If the number of reshapes
+    stays, transposes get further axes, so that ``optimize_layout`` sees them together with those of higher
+    rank.  Constants follow; inputs and outputs keep their shapes.
     """
 
     name = "extend_rank"
@@ -27,7 +28,7 @@ class ExtendRank(GraphPass):
     def extend(self, graph: Graph, rank: int, context: Context) -> int:
         """Extend operators on data of ``rank``; return in how many regions."""
         finder, changes = RankFinder(graph, rank), 0
-        found = [(region, improved_labels(finder, region)) for region in list(finder.regions())]
+        found = [(region, improved_ranks(finder, region)) for region in list(finder.regions())]
         applier = Applier(finder, Constants(graph))
         for region, labels in found:
             move = next((move for tensor in region.tensors for move in tensor.moves), None)
@@ -45,6 +46,13 @@ class ExtendRank(GraphPass):
                 for move in tensor.moves:
                     sentence = f"%{move.output.name}: {_obstacle(finder, tensor)}"
                     context.refuse(self.name, move, sentence)
+
+
+def improved_ranks(finder: RankFinder, region: Region) -> list[int] | None:
+    """Return the best side for each variable of ``region``; None if the present sides are as good."""
+    problem = problem_of(region, finder)
+    labels = problem.solve()
+    return labels if problem.cost(labels) < region.current_cost() else None
 
 
 def _obstacle(finder: RankFinder, tensor: Tensor) -> str:

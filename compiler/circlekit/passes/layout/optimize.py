@@ -11,7 +11,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.exchange import exchanged
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
-from circlekit.passes.layout.region import Finder, Move, Region
+from circlekit.passes.layout.region import Move, Region
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
@@ -165,7 +165,7 @@ def moves_by(graph: Graph, perms: Sequence[Perm]) -> list[Move]:
     return [op for op, perm in found if perm is not None and (perm in perms or inverse(perm) in perms)]
 
 
-def improved_labels(finder: Finder, region: Region) -> list[int] | None:
+def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     """Return the best label for each variable of ``region``; None if the present labels are as good.
 
     A variable is an operator whose layout can be chosen; a label is the number of a layout (a side).

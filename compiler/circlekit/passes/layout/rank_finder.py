@@ -20,7 +20,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Shape, Value, same_grid
-from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import Cost
 from circlekit.passes.layout.permuted_op import changes_of, data_values, layout_indices
 from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
@@ -157,7 +157,8 @@ class RankFinder(Finder):
     ) -> None:
         """Add ``op`` as a variable that works on side 0 now, and can work on the sides of ``changes``."""
         changes[0] = {}
-        charges = dict.fromkeys(changes, Cost())
+        # of equally few reshapes, those are best that leave the fewest transposes of the lower rank
+        charges = {side: Cost(ops_after=isinstance(op, Transpose) and side == 0) for side in changes}
         self.variables[op] = Variable(op, len(region.variables), 0, operands, changes, charges)
         region.variables.append(self.variables[op])
 
