@@ -149,6 +149,7 @@ FUSE = Phase(
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
+        "fuse_slice_with_pad",
         "fuse_pad",
         *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",
