@@ -277,6 +277,13 @@ CHEAPEST = {
 }  # fmt: skip
 
 
+def test_attention_heads_are_transposed() -> None:
+    """DEPTH_TO_SPACE and RESHAPE would do the same; more passes know TRANSPOSE."""
+    heads = IndexMap.transposed((20, 4, 8), (1, 0, 2))
+    plan = plans_for(heads, (1, 1, 20, 32), (1, 4, 20, 8), 32)[0]
+    assert [type(step) for step in plan] == [Reshaped, Transposed]
+
+
 @pytest.mark.parametrize("name", CHEAPEST)
 def test_cheapest_plan(name: str) -> None:
     index_map, result, kinds = CHEAPEST[name]

@@ -21,7 +21,7 @@ class Rolled(
     versions={i8: 2, i16: 4},
     rank_versions={3: 3, 5: 5},
     layout_operands=("input",),
-    per_axis_operands=("shifts", "limits"),
+    per_axis_operands={"shifts": 0, "limits": 9},
     axis_numbers=("axes", "last"),
 ):
     """An invented operator: a number per axis in ``shifts`` and ``limits``, axes in ``axes`` and ``last``."""

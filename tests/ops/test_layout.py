@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import CirclekitError
+from circlekit.ir.declaration import NEW_AXIS as N
 from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import REGISTRY, Op
@@ -25,6 +26,7 @@ from circlekit.ops.reduction import cumsum, normalization, reduce
 from tests.ops.litert import const, ints, kernel_results, var
 
 PERMS = [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1)]
+EXTENSIONS = [(0, 1, N, 2, 3), (N, 0, 1, 2, 3), (0, 1, 2, 3, N), (2, N, 3, 0, N, 1)]
 RNG = np.random.default_rng(8)
 X = RNG.normal(0, 3, (2, 3, 4, 6)).astype(np.float32)
 Y = RNG.normal(1, 3, (2, 3, 4, 6)).astype(np.float32)
@@ -86,15 +88,21 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
 CASES = cases()
 
 
-@pytest.mark.parametrize("perm", PERMS)
+def transposed(array: Array, perm: tuple[int, ...]) -> Array:
+    """Return ``array`` with permuted axes, and new ones where ``perm`` has N."""
+    moved = np.transpose(array, [axis for axis in perm if axis != N])
+    return np.ascontiguousarray(np.expand_dims(moved, [k for k, axis in enumerate(perm) if axis == N]))
+
+
+@pytest.mark.parametrize("perm", [*PERMS, *EXTENSIONS])
 @pytest.mark.parametrize("name", CASES)
 def test_permuted_operator_makes_permuted_results(name: str, perm: tuple[int, ...]) -> None:
     op, inputs = CASES[name]
     changes = op.permuted(perm)
     assert changes is not None
-    wanted = [np.transpose(r, perm) for r in kernel_results(op, [np.array(x) for x in inputs])]
+    wanted = [transposed(r, perm) for r in kernel_results(op, [np.array(x) for x in inputs])]
     turned = rebuilt(op, changes, perm)
-    data = [np.ascontiguousarray(np.transpose(x, perm)) for x in inputs]
+    data = [transposed(x, perm) for x in inputs]
     for got, right, result in zip(kernel_results(turned, data), wanted, turned.results, strict=True):
         assert got.dtype == right.dtype
         assert got.shape == result.shape
@@ -112,7 +120,7 @@ def rebuilt(op: Op, changes: dict[str, Any], perm: tuple[int, ...]) -> Op:
             values.append(Value.constant("", changes[name]))
         elif name in op.layout_operands:
             assert value.shape is not None
-            values.append(Value("", value.dtype, tuple(value.shape[a] for a in perm)))
+            values.append(Value("", value.dtype, tuple(1 if a == N else value.shape[a] for a in perm)))
         else:
             values.append(value)
     assert set(changes) <= names | {n for n, _ in op.operand_items()}
@@ -177,9 +185,12 @@ FIXED_AXES = {
 def test_operators_with_fixed_axes_are_permuted_exactly_where_the_results_agree(name: str) -> None:
     """The same operator on permuted data must give the permuted results."""
     op, inputs = FIXED_AXES[name]
-    for perm in itertools.permutations(range(inputs[0].ndim)):
-        wanted = np.transpose(kernel_results(op, [np.array(x) for x in inputs])[0], perm)
-        data = [np.ascontiguousarray(np.transpose(x, perm)) for x in inputs]
+    axes = tuple(range(inputs[0].ndim))
+    # ROPE has rank 4 only, and passes extend nothing beyond
+    extensions = [(*axes[:k], N, *axes[k:]) for k in range(len(axes) + 1) if name != "rope"]
+    for perm in (*itertools.permutations(axes), *extensions):
+        wanted = transposed(kernel_results(op, [np.array(x) for x in inputs])[0], perm)
+        data = [transposed(x, perm) for x in inputs]
         try:
             turned = rebuilt(op, {}, perm)
             (got,) = kernel_results(turned, data)
@@ -209,4 +220,4 @@ def test_every_operator_that_can_be_permuted_is_tried() -> None:
 
 
 def way_to_permute(kind: type[Op]) -> object:
-    return kind.permuted, kind.axis_numbers, kind.per_axis_operands
+    return kind.permuted, kind.axis_numbers, tuple(kind.per_axis_operands)

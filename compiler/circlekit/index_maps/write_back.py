@@ -65,16 +65,18 @@ def _is_writable(plan: Plan) -> bool:
     return max(numbers, default=0) < UNKNOWN_DIM // 2
 
 
-def _tie_breaker(plan: Plan) -> tuple[bool, int]:
+def _tie_breaker(plan: Plan) -> tuple[bool, int, bool]:
     """Return the sort key of plans of equal cost: lower is better.
 
     The first item is whether a shape of ``plan`` has a multiple of the unknown dimension, such as 2 N.  Such
     a shape is worse: a file says only that the dimension is unknown, so later passes cannot merge the
-    operators.  The second item is the highest rank of the steps that copy elements.
+    operators.  The second item is the highest rank of the steps that copy elements.  The third item is
+    whether there is a DEPTH_TO_SPACE or SPACE_TO_DEPTH: fewer passes know these than TRANSPOSE.
     """
     dims = (dim for step in plan for dim in step.shape)
     has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)
-    return has_multiple, max((len(step.shape) for step in plan if step.moves), default=0)
+    rank = max((len(step.shape) for step in plan if step.moves), default=0)
+    return has_multiple, rank, any(isinstance(step, BlocksMoved) for step in plan)
 
 
 def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:

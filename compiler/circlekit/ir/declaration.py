@@ -161,8 +161,11 @@ class Declaration:
     """The operator has an attribute ``act``, an activation that runtimes apply to the result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
     """The operands that have the axes of the result; the others are parameters, such as axes or paddings."""
-    per_axis_operands: ClassVar[tuple[str, ...]] = ()
-    """The parameter operands that have one element or one row for each axis of the data."""
+    per_axis_operands: ClassVar[Mapping[str, int]] = {}
+    """The parameter operands that have one element or one row for each axis of the data.
+
+    Each with the number that stands for an axis of dimension 1 on which the operator does nothing.
+    """
     axis_numbers: ClassVar[tuple[str, ...]] = ()
     """The parameter operands and attributes that hold axes of the data; an axis may be negative."""
     quantization_rule: ClassVar[QuantizationRule | None] = None
@@ -347,14 +350,15 @@ class Declaration:
         """Return the attributes and constants that this operator needs if the axes of its data are permuted.
 
         Each operand in ``layout_operands``, and each result, is to be replaced by its transpose: axis k of
-        the transpose is axis ``perm[k]`` of the original.  The returned dict has, by name, the parameters
-        that change: attributes, and arrays of constant operands.  Return None if the operator cannot be
-        permuted.
+        the transpose is axis ``perm[k]`` of the original, or a new axis of dimension 1 if ``perm[k]`` is
+        NEW_AXIS.  The returned dict has, by name, the parameters that change: attributes, and arrays of
+        constant operands.  Return None if the operator cannot be permuted.
         """
         if not self.layout_operands:
             return None
         changes: dict[str, Any] = {}
-        new_axes = np.argsort(perm)  # the new position of each axis
+        rank = kept_rank(perm)
+        new_axes = np.array([perm.index(axis) for axis in range(rank)])  # the new position of each axis
         for name in (*self.per_axis_operands, *self.axis_numbers):
             parameter = getattr(self, name)
             is_attribute = isinstance(parameter, int)
@@ -362,15 +366,25 @@ class Declaration:
                 return None
             data = np.array(parameter) if is_attribute else parameter.data
             if name in self.per_axis_operands:
-                if data.shape[:1] != new_axes.shape:  # not one element or row for each axis
+                if data.shape[:1] != (rank,):  # not one element or row for each axis
                     return None
-                changes[name] = np.ascontiguousarray(data[list(perm)])
-            elif np.any((data < -len(perm)) | (data >= len(perm))):
+                neutral = np.full_like(data[:1], self.per_axis_operands[name])
+                changes[name] = np.concatenate((data, neutral))[[rank if a == NEW_AXIS else a for a in perm]]
+            elif np.any((data < -rank) | (data >= rank)):
                 return None
             else:
                 moved = new_axes[data]
                 changes[name] = int(moved) if is_attribute else np.asarray(moved, data.dtype)
         return changes
+
+
+NEW_AXIS = -1
+"""In the argument of ``Declaration.permuted``: a new axis, of dimension 1."""
+
+
+def kept_rank(perm: Sequence[int]) -> int:
+    """Return how many axes of ``perm``, an argument of ``Declaration.permuted``, are not new."""
+    return len(perm) - perm.count(NEW_AXIS)
 
 
 DECLARATIONS: dict[str, type[Any]] = {}

@@ -50,7 +50,8 @@ CANONICALIZE = Phase(
     "Operators whose result equals their operand, or that undo each other, separate operators that can be "
     "fused. This needs the constants of the previous phase. BATCH_MATMUL absorbs transposes before the "
     "layouts are chosen: otherwise a layout may be chosen to save a transpose that costs nothing. "
-    "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away.",
+    "Reductions absorb reshapes before forward_reshape_to_unaryop moves these away. Layouts can be chosen "
+    "for GATHER, but not for GATHER_ND.",
     (
         "remove_reshape_around_batch_matmul",
         "fuse_repeat_with_batch_matmul",
@@ -58,6 +59,7 @@ CANONICALIZE = Phase(
         "replace_const_batch_matmul_with_fc",
         "fuse_reshape_with_mean",
         "fuse_sum_to_mean",
+        "substitute_gathernd_to_gather",
         "forward_reshape_to_unaryop",
         "remove_unnecessary_add",
         "remove_unnecessary_div",
@@ -82,9 +84,10 @@ CANONICALIZE = Phase(
 
 LAYOUT = Phase(
     "layout",
-    "Transposes go to the places in the graph where they copy the fewest bytes. Fusion comes later because "
-    "transposes and reshapes separate the operators that it looks for.",
-    ("fuse_pixel_shuffle", "optimize_layout", "forward_movement_chain"),
+    "Transposes go to the places in the graph where they copy the fewest bytes. Operators between reshapes "
+    "get the rank of the operators around them, so that further transposes can move. Fusion comes later "
+    "because transposes and reshapes separate the operators that it looks for.",
+    ("fuse_pixel_shuffle", "optimize_layout", "extend_rank", "forward_movement_chain"),
 )
 
 FUSE_NORMALIZATION = Phase(
@@ -146,6 +149,7 @@ FUSE = Phase(
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
+        "fuse_slice_with_pad",
         "fuse_pad",
         *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",

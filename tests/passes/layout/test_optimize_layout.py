@@ -11,7 +11,7 @@ import pytest
 from circlekit.interp.interpreter import run
 from circlekit.io.read.load import load
 from circlekit.ir.text import parse_model
-from circlekit.passes.layout.optimize import OptimizeLayout, transposes_by
+from circlekit.passes.layout.optimize import OptimizeLayout, moves_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import demands_of
 from circlekit.passes.support.axes import (
@@ -367,6 +367,36 @@ def test_a_reshape_that_moves_axes_of_one_is_a_transpose() -> None:
     check_pass(text, "optimize_layout", ["Conv2D", "Mean", "Conv2D", "Mul"])
 
 
+def test_reshapes_that_move_axes_of_one_need_no_transpose_beside_them() -> None:
+    """TICO writes a layer norm between 1-D convolutions so."""
+    text = """
+    graph main(%x: f32[2,6,1,4]) -> %y {
+      %w = const f32[4,1,1,4] gaussian(0, 0.3)
+      %g = const f32[4,1] gaussian(0, 1)
+      %c = Conv2D(%x, %w, none)
+      %p = Reshape(%c, [2,6,4,1])
+      %m = Mean(%p, [2]) {keep_dims: true}
+      %d = Sub(%p, %m)
+      %e = Mul(%d, %g)
+      %q = Reshape(%e, [2,6,1,4])
+      %y = Conv2D(%q, %w, none)
+    }
+    """
+    check_pass(text, "optimize_layout", ["Conv2D", "Mean", "Sub", "Mul", "Conv2D"])
+
+
+def test_a_reshape_that_moves_axes_of_one_does_not_move_alone() -> None:
+    """Here another place is not better, and beside the PACK the Reshape can become a part of it."""
+    text = """
+    graph main(%x: f32[1,8], %z: f32[1,8]) -> %y {
+      %p = Pack(%x, %z) {values_count: 2}
+      %r = Reshape(%p, [1,2,8])
+      %y = Exp(%r)
+    }
+    """
+    check_pass(text, "optimize_layout", refused="Pack works only in its own layout")
+
+
 def test_a_reshape_to_other_axes_stays() -> None:
     text = """
     graph main(%x: f32[1,2,2,4]) -> %y {
@@ -428,7 +458,7 @@ def test_cost_of_copies(shape: str, size: int) -> None:
     )
     perms = [(0, 2, 3, 1)]
     finder = RegionFinder(model.main, perms)
-    (region,) = finder.regions(transposes_by(model.main, perms))
+    (region,) = finder.regions(moves_by(model.main, perms))
     demands = [demands_of(tensor, finder) for tensor in region.tensors]
     assert [(sum(d.cost.bytes for d in each), sum(d.cost.moves for d in each)) for each in demands] == [
         (size, 1)

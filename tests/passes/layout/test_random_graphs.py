@@ -13,7 +13,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.labels import Cost
-from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_by
+from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, moves_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
@@ -76,7 +76,7 @@ def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> No
     """
     model = make_model(chosen)
     finder = RegionFinder(model.main, [NHWC], most_sides=2)
-    regions = list(finder.regions(transposes_by(model.main, [NHWC])))
+    regions = list(finder.regions(moves_by(model.main, [NHWC])))
     expected, has_reshapes = cost_of(model), False
     taken = []
     for region in regions:

@@ -13,7 +13,7 @@ import pytest
 
 from circlekit.interp.interpreter import run
 from circlekit.ir.value import Array
-from circlekit.passes.layout.optimize import transposes_by
+from circlekit.passes.layout.optimize import moves_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from tests.passes.kit import make_input
 from tests.passes.layout.random_graphs import BUILDERS, NHWC, OTHER, Step, make_model
@@ -36,7 +36,7 @@ def test_values_of_a_tensor_are_transposes_of_its_root(seed: int, most_sides: in
     model = make_model(drawn(seed))
     perms = [NHWC, OTHER] if most_sides > 2 else [NHWC]
     finder = RegionFinder(model.main, perms, most_sides=most_sides)
-    regions = list(finder.regions(transposes_by(model.main, perms)))
+    regions = list(finder.regions(moves_by(model.main, perms)))
     arrays: dict[str, Array] = {}
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     run(model, inputs, on_value=arrays.__setitem__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError, counted
+from circlekit.ir.declaration import kept_rank
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
@@ -82,7 +83,8 @@ class FullyConnected(
 
         {} means that no attribute and no constant has to change.
         """
-        return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
+        stays = perm[-1] == kept_rank(perm) - 1
+        return {} if self.keep_num_dims and stays and len(self.results) == 1 else None
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
         """Return the shape of the result for an input of ``shape`` and weights [units, depth]."""
@@ -227,7 +229,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         Also return None if the dtypes of x and y differ: for float x and int8 y, the result depends on the
         order of the batch axes.
         """
-        rank = len(perm)
+        rank = kept_rank(perm)
         keeps_matrices = perm[-2:] == (rank - 2, rank - 1)
         return {} if keeps_matrices and self.x.dtype is self.y.dtype else None
 

@@ -20,7 +20,7 @@ from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import rearranged_type, zero_point_of
 
 
-class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
+class Padded(Op, layout_operands=("input",), per_axis_operands={"paddings": 0}):
     """Base class of operators that add elements before and after ``input`` along each axis.
 
     ``paddings`` [rank, 2]: the numbers of elements to add.

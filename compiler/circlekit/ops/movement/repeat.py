@@ -41,7 +41,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
     shape = operand(i32, i64)
 
     versions: ClassVar = {**dict.fromkeys(DType, 2), i8: 3, i16: 3}  # 2 for all other dtypes
-    per_axis_operands = ("shape",)
+    per_axis_operands: ClassVar = {"shape": 1}
 
     def infer(self) -> TensorType:
         dims = listed_shape(self.shape)
@@ -73,7 +73,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         # with new leading axes, the result has other axes than the input
-        return super().permuted(perm) if self.input.rank == len(perm) else None
+        return super().permuted(perm) if self.input.rank == self.output.rank else None
 
 
 class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True):
@@ -85,7 +85,7 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
     multiples = operand(i32, i64)
 
     layout_operands = ("input",)
-    per_axis_operands = ("multiples",)
+    per_axis_operands: ClassVar = {"multiples": 1}
 
     def infer(self) -> TensorType:
         shape, multiples = self.input.shape, static_int_vector(self.multiples)

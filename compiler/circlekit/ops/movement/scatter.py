@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from circlekit.errors import ShapeError
@@ -83,7 +85,7 @@ class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16:
     start_indices = operand(i32, i64)
 
     layout_operands = ("input", "update")
-    per_axis_operands = ("start_indices",)
+    per_axis_operands: ClassVar = {"start_indices": 0}
 
     def infer(self) -> TensorType:
         require_same_dtype("input", self.input, "update", self.update)

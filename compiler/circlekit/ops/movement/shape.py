@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from circlekit.errors import ShapeError, counted
+from circlekit.ir.declaration import NEW_AXIS, kept_rank
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
@@ -243,13 +244,15 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {"perm": new operand} for an input and a result whose axes are permuted by the argument.
 
-        Return None if the operand ``perm`` is not constant, or if its length is not that of the argument.
+        New axes stay in their places.  Return None if the operand ``perm`` is not constant, or if its length
+        is not the number of axes that the argument permutes.
         """
         own = static_int_vector(self.perm)
-        if own is None or len(own) != len(perm):
+        if own is None or len(own) != kept_rank(perm):
             return None
-        axes = checked_perm(own, len(perm))
-        return {"perm": np.array([perm.index(axes[axis]) for axis in perm], np.int32)}
+        axes = checked_perm(own, len(own))
+        moved = [new if axis == NEW_AXIS else perm.index(axes[axis]) for new, axis in enumerate(perm)]
+        return {"perm": np.array(moved, np.int32)}
 
     def kernel(self, input: Array, perm: Array) -> Array:
         return np.transpose(input, checked_perm(int_list(perm), input.ndim))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError, counted
+from circlekit.ir.declaration import NEW_AXIS, kept_rank
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -38,7 +39,7 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
 
     versions: ClassVar = {i8: 2, DType.STRING: 3, i16: 4, u32: 6, DType.INT4: 7, f16: 8}
     rank_versions: ClassVar = {5: 5}
-    per_axis_operands = ("begin", "size")
+    per_axis_operands: ClassVar = {"begin": 0, "size": 1}
 
     def infer(self) -> TensorType:
         shape = self.input.shape
@@ -261,8 +262,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             return None
         if self.ellipsis_mask or self.new_axis_mask or self.shrink_axis_mask:
             return None
-        slices = [p for p in self.axis_slices(begin, end, strides, len(perm)) if p is not None]
-        permuted = [slices[a] for a in perm]
+        slices = [p for p in self.axis_slices(begin, end, strides, kept_rank(perm)) if p is not None]
+        permuted = [WHOLE_AXIS if a == NEW_AXIS else slices[a] for a in perm]
         return {
             "begin": np.array([p.begin or 0 for p in permuted], self.begin.dtype.numpy),
             "end": np.array([p.end or 0 for p in permuted], self.end.dtype.numpy),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
+from circlekit.ir.declaration import NEW_AXIS, kept_rank
 from circlekit.ir.dtypes import f16, i8, i16, u8
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand
@@ -53,7 +54,7 @@ class _LastAxis(Op, layout_operands=("input",)):
         return TensorType(self.input.dtype, self.input.shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        return {} if perm[-1] == len(perm) - 1 else None
+        return {} if perm[-1] == kept_rank(perm) - 1 else None
 
 
 class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
@@ -228,8 +229,8 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
         return apply_fused_activation(out, self.act)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        channel = _channel_axis(len(perm))
-        return {} if perm[0] == 0 and perm[channel] == channel else None
+        channel = _channel_axis(len(perm))  # it depends on the rank, so there must be no new axis
+        return {} if perm[0] == 0 and perm[channel] == channel and NEW_AXIS not in perm else None
 
 
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class _Sliced(Rewrite):
 
     @condition
     def one_padding_fits(self, match: Match, shape: Array) -> str | None:
-        first, out = _slice_bounds(match)
+        first, out = slice_bounds(match, int_list(shape))
         if first[0] != 0 or out[0] != shape[0]:
             return f"%{match.value('z').name}: slices the batch"
         if 0 in out:
@@ -46,7 +47,7 @@ class _Sliced(Rewrite):
         return None
 
     def constants(self, match: Match, b: Array | None) -> dict[str, Any]:
-        first, out = _slice_bounds(match)
+        first, out = slice_bounds(match, int_list(match.value("shape").array()))
         w = match.value("w")
         return {
             "shape2": np.asarray(out, np.int32),
@@ -56,11 +57,15 @@ class _Sliced(Rewrite):
         }
 
 
-class _Strided(
-    _Sliced,
-    slice="StridedSlice(y, begin: const, end: const, strides: const) "
-    "{begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}",
-):
+SLICE = "Slice(y, begin: const, size: const)"
+STRIDED_SLICE = (
+    "StridedSlice(y, begin: const, end: const, strides: const) "
+    "{begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}"
+)
+"""The slicing operators of pictures, which keep all axes; for ``slice_bounds``."""
+
+
+class _Strided(_Sliced, slice=STRIDED_SLICE):
     """The same for a StridedSlice that takes every element in its range."""
 
     @condition
@@ -77,12 +82,15 @@ class FuseSliceWithTransposeConv(Rules):
     """
 
     name = "fuse_slice_with_tconv"
-    rules = (_Sliced.member(slice="Slice(y, begin: const, size: const)"), _Strided)
+    rules = (_Sliced.member(slice=SLICE), _Strided)
 
 
-def _slice_bounds(match: Match) -> tuple[list[int], list[int]]:
-    """Return for each axis the first index that the slice ``z`` takes, and how many it takes."""
-    full = [int(size) for size in match.value("shape").array()]
+def slice_bounds(match: Match, full: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return for each axis the first index that the slice ``z`` takes, and how many it takes.
+
+    ``z`` is a Slice with the constants ``begin`` and ``size``, or a StridedSlice with ``begin``, ``end`` and
+    ``strides``.  ``full``: the shape of its operand.
+    """
     op = match.ops["z"]
     if isinstance(op, StridedSlice):
         begin, end, strides = (int_list(match.value(name).array()) for name in ("begin", "end", "strides"))

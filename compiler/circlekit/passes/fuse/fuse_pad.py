@@ -33,20 +33,20 @@ class _Padded(Rewrite):
         return same_quantization(x, p)
 
     @condition
-    def same_windows(self, match: Match, x: Value, paddings: Array) -> str | None:
+    def samewindows(self, match: Match, x: Value, paddings: Array) -> str | None:
         """SAME padding gives as many windows at the same places.
 
         Padding at the end that no window reaches does not count.
         """
         pairs = [tuple(pair) for pair in paddings.reshape(-1, 2).tolist()]
-        axes = list(zip(x.known_shape[1:-1], *_windows(match.ops["z"]), pairs[1:-1], strict=True))
+        axes = list(zip(x.known_shape[1:-1], *windows(match.ops["z"]), pairs[1:-1], strict=True))
         if not any(pairs[0] + pairs[-1]) and all(_is_same(*axis) for axis in axes):
             return None
         return f"%{match.value('p').name}: SAME padding of %{x.name}, {x.type}, differs from {list(pairs)}"
 
 
-def _windows(op: object) -> tuple[tuple[int, ...], ...]:
-    """Return per spatial axis the number of taps, the stride and the dilation of ``op``."""
+def windows(op: object) -> tuple[tuple[int, ...], ...]:
+    """Return three tuples: per spatial axis the number of taps, the stride and the dilation of ``op``."""
     if isinstance(op, ConvolutionLayer):
         return known_dims(op.taps(op.filter.static_shape)), op.strides, op.dilations
     assert isinstance(op, MaxPool2D)  # as in the pictures

@@ -11,11 +11,11 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.exchange import exchanged
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
-from circlekit.passes.layout.region import Region
+from circlekit.passes.layout.region import Move, Region
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
-from circlekit.passes.support.axes import Perm, constant_perm, inverse
+from circlekit.passes.support.axes import Perm, inverse, move_perm
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
@@ -80,7 +80,7 @@ class OptimizeLayout(GraphPass):
         collapse(graph, perms, writer)
         finder = RegionFinder(graph, perms, run_bytes)
         better = []
-        regions = list(finder.regions(transposes_by(graph, perms)))
+        regions = list(finder.regions(moves_by(graph, perms)))
         if finder.is_frustrated and not accepts_frustrated:
             expand(graph, moved)
             graph.epoch = epoch
@@ -120,7 +120,7 @@ class OptimizeLayout(GraphPass):
     def explain(self, graph: Graph, perms: Sequence[Perm], context: Context) -> None:
         """Record why transposes remain: operators with a fixed layout, inputs and outputs."""
         finder = RegionFinder(graph, perms)
-        for region in finder.regions(transposes_by(graph, perms)):
+        for region in finder.regions(moves_by(graph, perms)):
             for op in (v.op for v in region.variables if isinstance(v.op, Transpose)):
                 need = "other operators need the operand and the result of this Transpose in one layout"
                 sentence = f"%{op.output.name}: {need}"
@@ -147,21 +147,21 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return, for each rank, the permutations by which ``graph`` transposes.
+    """Return, for each rank, the permutations by which ``graph`` transposes, or reshapes with this effect.
 
     Of two permutations that are inverse to each other, only the first is in the list.
     """
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
-        perm = constant_perm(op)
+        perm = move_perm(op)
         if perm is not None and inverse(perm) not in ranks.setdefault(len(perm), {}):
             ranks[len(perm)][perm] = None
     return [list(perms) for perms in ranks.values()]
 
 
-def transposes_by(graph: Graph, perms: Sequence[Perm]) -> list[Transpose]:
-    """Return the transposes of ``graph`` by one of ``perms`` or its inverse."""
-    found = ((op, constant_perm(op)) for op in graph if isinstance(op, Transpose))
+def moves_by(graph: Graph, perms: Sequence[Perm]) -> list[Move]:
+    """Return the transposes, and reshapes with this effect, of ``graph`` by ``perms`` or their inverses."""
+    found = ((op, move_perm(op)) for op in graph if isinstance(op, Transpose | Reshape))
     return [op for op, perm in found if perm is not None and (perm in perms or inverse(perm) in perms)]
 
 
@@ -176,10 +176,14 @@ def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     if cost.moves > current.moves:  # fewer bytes in more moves: look for fewer moves first
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
-    if cost[:2] == current[:2] and any(
-        isinstance(v.op, MovementOp | Transpose) and labels[v.number] != v.side for v in region.variables
+    if cost[:2] == current[:2] and (
+        not current.bytes
+        or any(
+            isinstance(v.op, MovementOp | Transpose) and labels[v.number] != v.side for v in region.variables
+        )
     ):
-        # equal bytes and moves: a transpose and a chain of data movement (a MovementOp) would only change
-        # places, and change back in the next sweep
+        # equal bytes and moves: reshapes would only come later, away from data movement with which they may
+        # merge; or a transpose and a chain of data movement (a MovementOp) would change places, and change
+        # back in the next sweep
         return None
     return labels if cost.improves_on(current) else None

@@ -8,10 +8,11 @@ numbers of a Mean, are not data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from circlekit.errors import CirclekitError
+from circlekit.ir.declaration import kept_rank
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Shape, Value
@@ -28,6 +29,19 @@ from circlekit.passes.support.axes import (
     permuted_shape,
 )
 from circlekit.targets.cost import value_bytes
+
+
+def layout_indices(op: Op) -> frozenset[int]:
+    """Return the indices of the ``layout_operands`` of ``op``."""
+    last = len(op.operands) - 1  # further operands, as those of a Concatenation, belong to the last name
+    indices = range(len(op.inputs) if op.layout_operands else 0)
+    return frozenset(i for i in indices if op.operands[min(i, last)].name in op.layout_operands)
+
+
+def data_values(op: Op, operands: Collection[int]) -> list[Value]:
+    """Return the operands of ``op`` with these indices, and all its results."""
+    values = [*(op.inputs[index] for index in sorted(operands)), *op.results]
+    return [value for value in values if value is not None]
 
 
 def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
@@ -55,10 +69,10 @@ def _can_follow(value: Value, perm: Perm) -> bool:
     transpose would change neither its shape nor the places of its elements.
     """
     if value.is_const:
-        return is_movable_constant(value, len(perm))
+        return is_movable_constant(value, kept_rank(perm))
     if value.shape is None or not is_movable(value):
         return False
-    return len(value.shape) == len(perm) or keeps_shape(value.shape, perm)
+    return len(value.shape) == kept_rank(perm) or keeps_shape(value.shape, perm)
 
 
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:

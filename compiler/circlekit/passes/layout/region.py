@@ -9,13 +9,17 @@ results of a variable are on its side.  A *region* is a connected set of tensors
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from circlekit.ir.declaration import NEW_AXIS
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import Cost
+from circlekit.passes.support.axes import Perm
 from circlekit.targets.cost import value_bytes
 
 Move = Transpose | Reshape
@@ -94,3 +98,28 @@ class Region:
         for variable in self.variables:
             total = total.plus(variable.charges[variable.side])
         return total
+
+
+class Finder:
+    """What a search for regions of ``graph`` has found.
+
+    ``orders[side]``: the axes of side 0 in the order of ``side``, with NEW_AXIS for an axis of dimension 1
+    that side 0 does not have.
+    ``variables``: the variables found so far, by operator.
+    ``fixed``: why an operator next to a region is not a variable, as a sentence.
+    """
+
+    def __init__(self, graph: Graph, orders: Sequence[Perm]) -> None:
+        self.graph = graph
+        self.orders = list(orders)
+        self.variables: dict[Op, Variable] = {}
+        self.fixed: dict[Op, str] = {}
+
+    def perm(self, start: int, end: int) -> Perm:
+        """Return the permutation of a transpose from side ``start`` to side ``end``.
+
+        For sides of different ranks, it inserts the axes that only ``end`` has; those that only ``start`` has
+        are missing.
+        """
+        order = self.orders[start]
+        return tuple(axis if axis == NEW_AXIS else order.index(axis) for axis in self.orders[end])

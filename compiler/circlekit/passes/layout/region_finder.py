@@ -16,21 +16,22 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value, same_grid
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import MAX_LABELS
-from circlekit.passes.layout.permuted_op import changes_of, charge_of
-from circlekit.passes.layout.region import Move, Region, Tensor, Variable
+from circlekit.passes.layout.permuted_op import changes_of, charge_of, data_values, layout_indices
+from circlekit.passes.layout.region import Finder, Move, Region, Tensor, Variable
 from circlekit.passes.support.axes import (
     Perm,
     constant_perm,
     inverse,
     is_movable,
     keeps_shape,
+    move_perm,
     perms_of,
     permuted_quantization,
 )
 from circlekit.targets.cost import value_bytes
 
 
-class RegionFinder:
+class RegionFinder(Finder):
     """Finds the regions of a graph around transposes of one rank.
 
     ``perms``: permutations by which values may be transposed; their inverses are added.  ``perms[0]`` leads
@@ -38,10 +39,7 @@ class RegionFinder:
     ``run_bytes``: the fixed cost of copying one run of contiguous elements, as a number of bytes.
     ``most_sides``: the largest number of sides of a region; transposes to further sides are left alone.
 
-    ``orders[side]``: the axes of side 0 in the order of ``side``.
     ``sides``: the side of every value found so far.
-    ``variables``: the variables found so far, by operator.
-    ``fixed``: why an operator next to a region is not a variable, as a sentence.
     ``ops_after``: for each producer, how many operators, except transposes and reshapes, come after it; the
     key None stands for the producer of inputs.
     ``is_frustrated``: whether some value would have to be on two sides at once.
@@ -50,14 +48,12 @@ class RegionFinder:
     def __init__(
         self, graph: Graph, perms: Sequence[Perm], run_bytes: int = 0, most_sides: int = MAX_LABELS
     ) -> None:
-        self.graph, self.run_bytes, self.most_sides = graph, run_bytes, most_sides
-        self.perms = tuple(dict.fromkeys(p for perm in perms for p in (perm, inverse(perm))))
         self.rank = len(perms[0])
-        self.orders: list[Perm] = [tuple(range(self.rank)), perms[0]]
+        super().__init__(graph, [tuple(range(self.rank)), perms[0]])
+        self.run_bytes, self.most_sides = run_bytes, most_sides
+        self.perms = tuple(dict.fromkeys(p for perm in perms for p in (perm, inverse(perm))))
         self.inputs = frozenset(graph.inputs)
         self.sides: dict[Value, int] = {}
-        self.variables: dict[Op, Variable] = {}
-        self.fixed: dict[Op, str] = {}
         self.is_frustrated = False
         self.ops_after: dict[Op | None, int] = {}
         count = 0
@@ -66,22 +62,17 @@ class RegionFinder:
             count += not isinstance(op, Transpose | Reshape)
         self.ops_after[None] = count  # after the inputs
 
-    def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
-        """Yield the regions around ``transposes``.
+    def regions(self, moves: Sequence[Move]) -> Iterator[Region]:
+        """Yield the regions around ``moves``.
 
-        The search for a region starts at the operand of a transpose.  This operand is put on side 1 if the
-        transpose is by the inverse of ``perms[0]``, else on side 0.
+        The search for a region starts at the operand of a move.  This operand is put on side 1 if the move is
+        by the inverse of ``perms[0]``, else on side 0.
         """
-        for op in transposes:
+        for op in moves:
             if op.input not in self.sides and self.is_pure_move(op):
-                side = int(constant_perm(op) == inverse(self.orders[1]))
+                side = int(move_perm(op) == inverse(self.orders[1]))
                 # if perms[0] is the identity, both sides have the same order, and index() finds side 0
                 yield self.region(op.input, self.orders.index(self.orders[side]))
-
-    def perm(self, start: int, end: int) -> Perm:
-        """Return the permutation of a transpose from side ``start`` to side ``end``."""
-        order = self.orders[start]
-        return tuple(order.index(axis) for axis in self.orders[end])
 
     # -- transposes ----------------------------------------------------------------------------
 
@@ -288,18 +279,16 @@ class RegionFinder:
         is_other_transpose = isinstance(op, Transpose) and not self.is_pure_move(op)
         if not op.pure or not op.layout_operands or is_other_transpose:
             return f"{kind} works only in its own layout"
-        last = len(op.operands) - 1  # further operands, as those of a Concatenation, belong to the last name
-        names = [op.operands[min(index, last)].name for index in range(len(op.inputs))]
-        operands = frozenset(index for index, name in enumerate(names) if name in op.layout_operands)
-        values = [*(op.inputs[i] for i in sorted(operands)), *op.results]
-        data = [value for value in values if value is not None and self.has_side(value)]
+        operands = layout_indices(op)
+        values = data_values(op, operands)
+        data = [value for value in values if self.has_side(value)]
         if any(self.sides.get(value, side) != side for value in data):
             self.is_frustrated = True
             return f"{kind} has operands or results in two layouts"
         perms = self.perms if self.most_sides > 2 else (self.perm(side, 1 - side),)
         obstacles = []
         for perm in perms:
-            found = changes_of(op, [value for value in values if value is not None], perm)
+            found = changes_of(op, values, perm)
             if not isinstance(found, str):
                 return operands, data
             obstacles.append(found)
@@ -308,9 +297,8 @@ class RegionFinder:
     def add_changes(self, variable: Variable, sides: Sequence[int]) -> None:
         """Set ``changes`` and ``charges`` of ``variable`` for those of ``sides`` on which it can work."""
         op, now = variable.op, variable.side
-        inputs = (op.inputs[i] for i in sorted(variable.operands))
-        operands = [value for value in inputs if value is not None]
-        values, data = [*operands, *op.results], [value for value in operands if self.has_side(value)]
+        values = data_values(op, variable.operands)
+        data = [value for value in values if self.has_side(value) and value not in op.results]
         for side in sides:
             perm = self.perm(now, side)
             changes = changes_of(op, values, perm) if side != now else {}

@@ -19,12 +19,11 @@ from __future__ import annotations
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.layout.labels import Cost, Demand, Problem
-from circlekit.passes.layout.region import Region, Tensor
-from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region import Finder, Region, Tensor
 from circlekit.targets.cost import value_bytes
 
 
-def problem_of(region: Region, finder: RegionFinder) -> Problem:
+def problem_of(region: Region, finder: Finder) -> Problem:
     """Return the problem whose solution gives a side to each variable of ``region``.
 
     ``finder``: the finder that built the region.
@@ -37,7 +36,7 @@ def problem_of(region: Region, finder: RegionFinder) -> Problem:
     )
 
 
-def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
+def demands_of(tensor: Tensor, finder: Finder) -> list[Demand]:
     """Return the demands of ``tensor``: where it is produced and used, and the cost of a copy.
 
     Two sides have the same number in ``tensor.shapes`` if the tensor is the same array on both, and in
@@ -59,7 +58,7 @@ def demands_of(tensor: Tensor, finder: RegionFinder) -> list[Demand]:
     return [moves, Demand(producer, consumers, Cost(size), tensor.orders)]
 
 
-def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
+def ends_of(tensor: Tensor, finder: Finder) -> tuple[int, list[int]]:
     """Return producer and consumers of ``tensor``, each as a number.
 
     A variable has its own number.  Any other operator, an input or an output of the graph is bound to a
@@ -79,7 +78,7 @@ def ends_of(tensor: Tensor, finder: RegionFinder) -> tuple[int, list[int]]:
     return ~tensor.side if variable is None else variable.number, consumers
 
 
-def _consumer(op: Op, index: int, side: int, finder: RegionFinder) -> int:
+def _consumer(op: Op, index: int, side: int, finder: Finder) -> int:
     """Return the number of the variable that stands for ``op``, which reads operand ``index`` on ``side``.
 
     Return ``~side`` if ``op`` is not a variable, or if this operand does not depend on the side of ``op``.

@@ -17,8 +17,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.region import Region, Tensor, Variable
-from circlekit.passes.layout.region_finder import RegionFinder
+from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
 from circlekit.passes.layout.region_problem import accepts_all_sides, ends_of
 from circlekit.passes.support.axes import (
     Perm,
@@ -77,7 +76,7 @@ class _Copy:
 class Applier:
     """Rewrites the regions that ``finder`` has found in its graph."""
 
-    def __init__(self, finder: RegionFinder, constants: Constants) -> None:
+    def __init__(self, finder: Finder, constants: Constants) -> None:
         self.finder = finder
         self.graph = finder.graph
         self.constants = constants

@@ -92,6 +92,7 @@ FACTORS = {
 SUMS = {
     "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  z = Add(p, o)": "",
     "p = Mul(x, f)  o = Mul(m, f)  z = Sub(p, o)": "",
+    "p = Mul(x, f)  o = Mul(m, f)  h = Sub(0.0, o)  z = Add(p, h)": "",
     "p = Mul(x, f)  o = Mul(m, f)  h = Sub(b: const f32, o)  z = Add(p, h)  {act: any = act}":
     "z = Add(y, b)  {act: act}",
     "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  h = Add(o, b: const f32)  z = Add(p, h)  {act: any = act}":

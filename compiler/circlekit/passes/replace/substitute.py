@@ -66,6 +66,34 @@ class SubstitutePackToReshape(_ToReshape, call="Pack(x)", attributes="{values_co
     name = "substitute_pack_to_reshape"
 
 
+class SubstituteGatherNdToGather(Rewrite):
+    """gather_nd(x, indices [..., 1])  ==  gather(x, indices [...], axis 0), whose axis can be permuted.
+
+    litert-torch writes the upsampling of sequences with GATHER_ND.
+    """
+
+    name = "substitute_gathernd_to_gather"
+    quantized = True
+
+    before = "z = GatherNd(x, indices: const)"
+    after = "z = Gather(x, rows)"
+
+    @condition
+    def takes_rows(self, x: Value, z: Value, indices: Array) -> str | None:
+        """Each index counts the rows of ``x``, whose number is known, and is in range."""
+        rows = None if not x.shape else x.shape[0]
+        if indices.ndim < 2 or indices.shape[-1] != 1 or rows is None:
+            return (
+                f"%{z.name}: expected indices of the rows of %{x.name}, {x.type}, got {list(indices.shape)}"
+            )
+        if ((indices < 0) | (indices >= rows)).any():
+            return f"%{z.name}: an index is not below {rows}, the number of rows of %{x.name}"
+        return same_quantization(x, z)
+
+    def constants(self, indices: Array) -> dict[str, Array]:
+        return {"rows": indices[..., 0].astype(np.int32)}
+
+
 class SubstituteStridedSliceToReshape(
     _ToReshape,
     call="StridedSlice(x, begin: const, end: const, strides: const)",

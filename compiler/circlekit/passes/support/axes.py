@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlekit.ir.declaration import NEW_AXIS, kept_rank
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
@@ -18,7 +19,10 @@ from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.reduction.reduce import reduced_axes
 
 Perm = tuple[int, ...]
-"""A permutation of axes, none negative: axis ``i`` of the result is axis ``perm[i]`` of the operand."""
+"""A permutation of axes, none negative: axis ``i`` of the result is axis ``perm[i]`` of the operand.
+
+Functions that say so also take a Perm that inserts axes of dimension 1, for which it has NEW_AXIS.
+"""
 
 
 def constant_perm(op: Op | None) -> Perm | None:
@@ -40,8 +44,8 @@ def inverse(perm: Perm) -> Perm:
 
 
 def permuted_shape(shape: Sequence[int | None], perm: Perm) -> Shape:
-    """Return the shape of transpose(x, perm) for an x of ``shape``."""
-    return tuple(shape[axis] for axis in perm)
+    """Return the shape of transpose(x, perm) for an x of ``shape``; ``perm`` may insert axes."""
+    return tuple(1 if axis == NEW_AXIS else shape[axis] for axis in perm)
 
 
 def keeps_order(shape: Shape, perm: Perm) -> bool:
@@ -56,10 +60,13 @@ def keeps_order(shape: Shape, perm: Perm) -> bool:
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
     """Return whether a transpose by ``perm`` leaves data of ``shape`` as they are, shape included.
 
-    Only axes of dimension 1 may move.  A shape of lower rank is extended by leading dimensions of 1.
+    Only axes of dimension 1 may move.  A shape of lower rank is extended by leading dimensions of 1, so
+    ``perm`` may insert axes before the first dimension that is not 1.
     """
-    dims = (1,) * (len(perm) - len(shape)) + shape
-    return len(dims) == len(perm) and all(dims[axis] == 1 for new, axis in enumerate(perm) if axis != new)
+    rank = kept_rank(perm)
+    dims, added = (1,) * (rank - len(shape)) + shape, len(perm) - rank
+    stays = (a == NEW_AXIS or dims[a] == 1 or a + added == new for new, a in enumerate(perm))
+    return len(dims) == rank and all(stays)
 
 
 def perms_of(op: Op, perms: Sequence[Perm]) -> list[Perm]:
@@ -75,6 +82,23 @@ def perms_of(op: Op, perms: Sequence[Perm]) -> list[Perm]:
     if before is None or len(before) != len(perms[0]) or None in before:
         return []
     return [p for p in perms if permuted_shape(before, p) == after and keeps_order(before, p)]
+
+
+def move_perm(op: Op) -> Perm | None:
+    """Return a permutation that ``op``, a Transpose or a Reshape, applies; None if there is none.
+
+    A Reshape applies one if it moves axes of dimension 1.  Of several permutations, the one that keeps the
+    order of these axes is returned.
+    """
+    if not isinstance(op, Reshape):
+        return constant_perm(op)
+    before, after = op.input.shape, op.output.shape
+    if before is None or after is None or before == after or len(before) != len(after):
+        return None
+    ones = (axis for axis, dim in enumerate(before) if dim == 1)
+    others = (axis for axis, dim in enumerate(before) if dim != 1)
+    perm = tuple(next(ones if dim == 1 else others, NEW_AXIS) for dim in after)
+    return perm if NEW_AXIS not in perm and perms_of(op, [perm]) else None
 
 
 def last_axis_stride(op: StridedSlice) -> int | None:
@@ -122,14 +146,22 @@ def is_movable_constant(value: Value, rank: int) -> bool:
 
 
 def permuted_array(array: Array, perm: Sequence[int] | Array) -> Array:
-    """Return ``array``, extended by leading dimensions of 1 to the rank of ``perm``, and transposed."""
-    return np.transpose(array.reshape((1,) * (len(perm) - array.ndim) + array.shape), perm)
+    """Return ``array``, extended by leading dimensions of 1 to the rank of ``perm``, and transposed.
+
+    ``perm`` may insert axes, which do not count for the rank.
+    """
+    axes = [axis for axis in perm if axis != NEW_AXIS]
+    whole = np.transpose(array.reshape((1,) * (len(axes) - array.ndim) + array.shape), axes)
+    return np.expand_dims(whole, tuple(new for new, axis in enumerate(perm) if axis == NEW_AXIS))
 
 
 def permuted_constant(value: Value, perm: Perm) -> Value:
-    """Return a new constant: ``value``, extended by leading dimensions of 1 and transposed by ``perm``."""
+    """Return a new constant: ``value``, extended by leading dimensions of 1 and transposed by ``perm``.
+
+    ``perm`` may insert axes.
+    """
     data = value.array()
-    quantization = permuted_quantization(value.quantization, perm, len(perm) - data.ndim)
+    quantization = permuted_quantization(value.quantization, perm, kept_rank(perm) - data.ndim)
     return Value.constant(value.name, np.ascontiguousarray(permuted_array(data, perm)), quantization)
 
 
