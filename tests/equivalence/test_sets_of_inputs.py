@@ -13,6 +13,7 @@ import circlekit
 from circlekit import compare
 from circlekit.equivalence.reference_runs import reference_runs
 from circlekit.equivalence.seeded_inputs import input_sets, make_inputs
+from circlekit.equivalence.unknown_sizes import Sizes, first_that_runs
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError, ShapeError
 from circlekit.ir.graph import Model
@@ -219,6 +220,27 @@ def test_models_that_need_long_inputs_get_them(sig: str, least: int, shape: list
     (run, *_), notes = reference_runs(model)
     assert not notes
     assert list(run.arrays[0].shape) == shape
+
+
+@pytest.mark.parametrize(
+    ("sig", "expected"),
+    [
+        ("f32[2,4]", [1]),
+        ("f32[?,?,?,4]", [1, 6, 32, 128, 512]),
+        ("f32[?,4096]", [1, 6, 32, 128]),
+        ("f32[?]", [1, 6, 32, 128, 512, 2048, 8192, 32768, 131072]),
+    ],
+)
+def test_sizes_are_tried_up_to_a_million_elements(sig: str, expected: list[int]) -> None:
+    tried = []
+
+    def attempt(sizes: Sizes) -> None:
+        tried.append(sizes.first)
+        raise ShapeError(str(sizes.first))
+
+    with pytest.raises(ShapeError, match=f"^{expected[:2][-1]}$"):
+        first_that_runs(parse_model(f"graph main(%x: {sig}) -> %x {{ }}").main, attempt)
+    assert tried == expected
 
 
 def test_a_model_that_takes_no_size_fails_with_the_error_for_few_elements() -> None:

@@ -41,6 +41,7 @@ class ChannelComparison:
 
     def __init__(self, reference: Model) -> None:
         self._reference = reference
+        # the outputs of a sample, by the label of the run and the number of the sample
         self._measured: dict[tuple[str, int], list[Array]] = {}
 
     def outcome(self, found: Outcome, run: Run, index: int, result: Array) -> Outcome:
@@ -69,21 +70,15 @@ class ChannelComparison:
 
     def _noise(self, run: Run, index: int) -> Iterator[Array]:
         """Yield samples of the largest change by rounding in each channel of the output ``index``."""
+        left = run.outputs[index]
         for sample in range(CANCELLATION_SAMPLES):
             key = run.label, sample
             if key not in self._measured:
                 moved = replace(run, inputs=with_moved_inputs(run.inputs, sample))
-                outputs = moved.again(with_moved_results(self._reference, sample))
-                pairs = zip(run.outputs, outputs, strict=True)
-                self._measured[key] = [_change(before, after) for before, after in pairs]
-            yield self._measured[key][index]
-
-
-def _change(before: Array, after: Array) -> Array:
-    """Return the largest finite change in each channel; 0 for a scalar, other dtypes, and other shapes."""
-    if before.dtype != np.float32 or before.shape != after.shape or before.ndim == 0 or before.size == 0:
-        return np.zeros(1)
-    return _largest(_finite_magnitudes(before.astype(np.float64) - after))
+                self._measured[key] = moved.again(with_moved_results(self._reference, sample))
+            result = self._measured[key][index]
+            if result.shape == left.shape:
+                yield _largest(_finite_magnitudes(left.astype(np.float64) - result))
 
 
 def _finite_magnitudes(array: Array) -> Array:
