@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import circlekit
 from circlekit import compare
 from circlekit.equivalence.array_comparison import TOLERANCE
+from circlekit.equivalence.small_channels import _pooled
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
@@ -59,6 +62,25 @@ def test_a_small_sum_of_large_terms_may_differ_by_the_rounding_of_the_terms(
         }}""")
 
     assert compare(model(1.0), model(1 + change)).equal is equal
+
+
+def test_noise_is_pooled_among_channels_of_similar_size() -> None:
+    sizes = np.array([1.0, 1.9, 7.0, 0.2, 1000.0, 0.0])
+    noise = np.array([0.0, 0.5, 0.25, 0.0, 2.0, 0.0])
+    assert _pooled(noise, sizes).tolist() == [0.5, 0.5, 0.5, 0.5, 2.0, 0.5]
+    assert _pooled(noise[:1], sizes[:1]).tolist() == [0.0]
+
+
+def test_a_deep_chain_of_layers_may_round_differently() -> None:
+    """A rewrite that moves a factor into the weights of all layers rounds each weight once more."""
+    lines = [
+        f"%w{n} = const f32[48,48] gaussian(0, 0.2) %l{n} = FullyConnected(%m{n - 1}, %w{n}, none) "
+        f"%m{n} = Mul(%l{n}, 0.77)"
+        for n in range(1, 65)
+    ]
+    model = parse_model(f"graph main(%m0: f32[1,48]) -> %m64 {{ {' '.join(lines)} }}")
+    assert circlekit.optimize(model, ["fuse_mul_with_fullyconnected"], verify=True).verified
+    assert len(model.main) == 64
 
 
 def test_another_order_of_the_terms_of_a_sum_of_inputs_is_rounding() -> None:

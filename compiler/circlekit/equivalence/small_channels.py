@@ -24,12 +24,20 @@ from circlekit.equivalence.array_comparison import (
 from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import (
     CANCELLATION_SAMPLES,
-    SAFETY_FACTOR,
     with_moved_inputs,
     with_moved_results,
 )
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+
+CHANNEL_SAFETY_FACTOR = 10.0
+"""The tolerated difference is this many times the measured one.
+
+It is more than for whole outputs, because few samples of the error of a single channel are measured.
+"""
+
+POOL_EXPONENTS = 3
+"""Each pool has the channels with sizes in a range of this many powers of 2."""
 
 
 class ChannelComparison:
@@ -58,7 +66,7 @@ class ChannelComparison:
         # a channel of zeros has no size: a RELU may have removed the small sum of large terms
         doubtful = (errors > allowed) & (sizes > 0)
         for noise in self._noise(run, index) if doubtful.any() else ():
-            allowed = np.maximum(allowed, SAFETY_FACTOR * noise)
+            allowed = np.maximum(allowed, CHANNEL_SAFETY_FACTOR * _pooled(noise, sizes))
             doubtful &= errors > allowed
             if not doubtful.any():
                 break
@@ -79,6 +87,19 @@ class ChannelComparison:
             result = self._measured[key][index]
             if result.shape == left.shape:
                 yield _largest(_finite_magnitudes(left.astype(np.float64) - result))
+
+
+def _pooled(noise: Array, sizes: Array) -> Array:
+    """Return for each channel the largest ``noise`` in its pool and the two next to it.
+
+    These have channels of about the same size.  The few samples may be small by chance in one channel, but
+    hardly in all similar ones.
+    """
+    exponents = np.frexp(sizes)[1] // POOL_EXPONENTS
+    pools = exponents - exponents.min() + 1
+    largest = np.zeros(int(pools.max()) + 2)
+    np.maximum.at(largest, pools, noise)
+    return np.asarray(np.maximum(np.maximum(largest[pools - 1], largest[pools]), largest[pools + 1]))
 
 
 def _finite_magnitudes(array: Array) -> Array:
