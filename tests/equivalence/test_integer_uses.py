@@ -29,6 +29,25 @@ def test_indices_are_followed_through_integer_operators() -> None:
     assert free_integers(graph) == {id(free)}
 
 
+def test_floats_that_only_a_cast_reads_are_indices() -> None:
+    graph = main_graph("""
+        graph main(%ids: f32[1,4], %scaled: f32[1,4], %image: f32[7,2], %flag: bool[1]) -> %y, %z, %s, %b {
+          %table = const f32[100,3] gaussian(0, 1)
+          %flat = Reshape(%ids, [4]) : f32[4]
+          %rows = Cast(%flat) : i32[4]
+          %y = Gather(%table, %rows) : f32[4,3]
+          %half = Mul(%scaled, [0.5]) : f32[1,4]
+          %places = Cast(%half) : i32[1,4]
+          %z = Gather(%table, %places) : f32[1,4,3]
+          %shape = Shape(%image) : i32[2]
+          %s = Gather(%table, %shape) : f32[2,3]
+          %bit = Cast(%flag) : i32[1]
+          %b = Gather(%table, %bit) : f32[1,3]
+        }
+    """)
+    assert index_bounds(graph) == {id(graph.inputs[0]): 100}
+
+
 def test_the_smallest_of_several_tables_counts() -> None:
     graph = main_graph("""
         graph main(%a: f32[9,2], %b: f32[2,4], %ids: i32[3]) -> %y, %z {

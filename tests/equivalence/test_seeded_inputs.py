@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlekit.equivalence import litert
 from circlekit.equivalence.seeded_inputs import (
     EDGES,
     INTEGER_EDGES,
@@ -151,6 +152,25 @@ graph main(%table: f32[7,5], %ids: i64[2,3], %free: i32[4]) -> %y, %z {
   %z = Add(%free, %free) : i32[4]
 }
 """
+
+
+@pytest.mark.skipif(not litert.is_available(), reason="LiteRT is not installed")
+def test_litert_takes_all_inputs_of_a_keras_embedding() -> None:
+    model = parse_model("""
+        model tflite
+        graph main(%ids: f32[1,6]) -> %y {
+          %table = const f32[50,3] gaussian(0, 1)
+          %rows = Cast(%ids) {in_data_type: f32, out_data_type: i32} : i32[1,6]
+          %y = Gather(%table, %rows) : f32[1,6,3]
+        }
+    """)
+    made = {s.label: make_inputs(model.main, s) for s in input_sets(model.main)}
+    for inputs in made.values():  # LiteRT refuses negative indices, and indices beyond the table
+        litert.run_model(model, inputs)
+    (normal,), (boundary,) = made["normal"], made["boundary"]
+    assert np.array_equal(normal, np.floor(normal))
+    assert len(set(normal.flat)) > 3
+    assert set(boundary.flat) == {0, 49}
 
 
 def test_indices_stay_below_what_they_index() -> None:

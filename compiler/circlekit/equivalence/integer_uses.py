@@ -15,9 +15,11 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 
     The input may be an index operand itself, or integer operators (Cast, Reshape, arithmetic) may compute the
     index operand from it.  These operators are assumed to keep indices below the bound, as they do in models
-    that exporters write.
+    that exporters write.  A float input holds indices if it is only moved until a CAST makes integers of it,
+    as before a Keras Embedding.
     """
-    sizes = {id(v): [_indexed_size(*use) for use in _uses(v)] for v in graph.inputs if v.dtype.is_integer}
+    numbers = [v for v in graph.inputs if v.dtype.is_integer or v.dtype.is_float]
+    sizes = {id(v): [_indexed_size(*use) for use in _uses(v)] for v in numbers}
     bounds = {key: min((n for n in found if n is not None), default=None) for key, found in sizes.items()}
     return {key: bound for key, bound in bounds.items() if bound is not None}
 
@@ -37,8 +39,8 @@ def free_integers(graph: Graph) -> set[int]:
 def _uses(start: Value) -> Iterator[tuple[Op, int]]:
     """Yield each use of ``start``, and of integers computed from it, as an operator and an operand position.
 
-    Uses in called graphs count, too.  Results of an operator that uses the integers as indices are not
-    followed.
+    Of floats, only the movement and the CAST are followed.  Uses in called graphs count, too.  Results of an
+    operator that uses the integers as indices are not followed.
     """
     seen = {id(start)}
     pending = [start]
@@ -49,9 +51,16 @@ def _uses(start: Value) -> Iterator[tuple[Op, int]]:
             if _holds_indices(op, position):
                 continue
             for result in following_values(op, position):
-                if result.dtype.is_integer and id(result) not in seen:
+                if _keeps_integers(value, op, result) and id(result) not in seen:
                     seen.add(id(result))
                     pending.append(result)
+
+
+def _keeps_integers(value: Value, op: Op, result: Value) -> bool:
+    """Return whether integers in ``value``, an operand of ``op``, give integers in ``result``."""
+    if not value.dtype.is_float:
+        return result.dtype.is_integer
+    return op.code == "CAST" or (op.data_movement and result.dtype is value.dtype)
 
 
 def following_values(op: Op, position: int) -> list[Value]:

@@ -68,9 +68,9 @@ SMALL_NUMBERS = 1e-3
 class InputUse(NamedTuple):
     """What the operators of a graph do with one of its inputs.
 
-    ``bound``: the size that its integers index; None if they index nothing.  ``is_free``: the model surely
-    takes any integers (``free_integers``).  ``thresholds``: numbers at which the model begins to compute
-    something else (``thresholds.thresholds``).
+    ``bound``: the size that its integers, which a float input may hold, too, index; None if they index
+    nothing.  ``is_free``: the model surely takes any integers (``free_integers``).  ``thresholds``: numbers
+    at which the model begins to compute something else (``thresholds.thresholds``).
     """
 
     bound: int | None = None
@@ -139,8 +139,9 @@ def _combined_bools(graph: Graph) -> list[int]:
 
 def _meets_all_edges(value: Value, use: InputUse) -> bool:
     """Return whether the boundary sets of a small model together have all edges of the input ``value``."""
-    is_edge_kind = value.dtype.is_float or value.dtype in (DType.BOOL, DType.STRING)
-    return is_edge_kind or use.is_free or _has_few_indices(use)
+    if use.bound is not None:
+        return _has_few_indices(use)
+    return value.dtype.is_float or value.dtype in (DType.BOOL, DType.STRING) or use.is_free
 
 
 def _has_few_indices(use: InputUse) -> bool:
@@ -207,9 +208,11 @@ def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) 
     """Return normally distributed floats, or integers or bools with uniform probability."""
     assert value.dtype.numpy is not None
     dtype_kind = value.dtype.numpy.kind
-    if dtype_kind in "iu":
+    if dtype_kind in "iu" or bound is not None:
         low, high = _range(value, bound)
-        return fill("uniform", (low, high + 1), {}, value.dtype, shape, seed)  # rounded down
+        dtype = value.dtype if dtype_kind in "iu" else DType.INT64
+        numbers = fill("uniform", (low, high + 1), {}, dtype, shape, seed)  # rounded down
+        return numbers.astype(value.dtype.numpy)
     if dtype_kind == "b":
         return fill("uniform", (0, 1), {}, value.dtype, shape, seed)
     array = fill("gaussian", (0, 1), {}, DType.FLOAT64, shape, seed)
@@ -226,7 +229,7 @@ def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Arr
     """
     if array.dtype.kind == "b":
         return np.full_like(array, positive)
-    if array.dtype.kind in "iu" and (use.bound is not None or not (use.is_free or _is_full(value))):
+    if use.bound is not None or (array.dtype.kind in "iu" and not (use.is_free or _is_full(value))):
         return array
     if array.dtype.kind in "iu" and _is_full(value):
         zero = _stored_zero(value, use.bound)
@@ -249,7 +252,7 @@ def _edges(value: Value, kind: str, use: InputUse) -> Sequence[float | bytes]:
         return [True, False]  # a scalar is True in at least one set, as it is False in the zero set
     if value.dtype is DType.STRING:
         return TEXTS
-    if not value.dtype.is_integer:
+    if not value.dtype.is_integer and use.bound is None:
         near = [n for t in use.thresholds for n in _around(t)]
         return near if near and kind == "threshold" else list(EDGES)
     low, high = _range(value, use.bound)
@@ -297,7 +300,7 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     if bound is None and _is_full(value):
         return value.dtype.limits
     end = UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)
-    return 0, min(end - 1, value.dtype.limits[1])
+    return 0, min(end - 1, value.dtype.limits[1]) if value.dtype.is_integer else end - 1
 
 
 def _is_full(value: Value) -> bool:

@@ -166,16 +166,17 @@ class RandomSamples:
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [
-            self._uniform(value, array, seed, bounds.get(id(value), LARGEST_OF_ONE + 1))
+            self._uniform(value, array, seed, bounds.get(id(value)))
             for value, array, seed in zip(self.model.main.inputs, sample, seeds, strict=True)
         ]
 
-    def _uniform(self, value: Value, array: Array, seed: int, bound: int) -> Array:
-        """Return uniform numbers with the dtype and the shape of ``array``; integers are below ``bound``.
+    def _uniform(self, value: Value, array: Array, seed: int, bound: int | None) -> Array:
+        """Return uniform numbers with the dtype and the shape of ``array``; indices are below ``bound``.
 
         Return ``array`` itself if it holds booleans or strings.
         """
         if array.dtype.kind not in "fiu":
             return array
-        ends = FLOATS_OF_ONE if array.dtype.kind == "f" else (0, min(bound, LARGEST_OF_ONE + 1))
+        is_free_float = array.dtype.kind == "f" and bound is None
+        ends = FLOATS_OF_ONE if is_free_float else (0, min(bound or LARGEST_OF_ONE + 1, LARGEST_OF_ONE + 1))
         return fill("uniform", ends, {}, value.dtype, array.shape, seed)
