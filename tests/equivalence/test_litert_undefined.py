@@ -28,6 +28,11 @@ HYBRID = """%w = const i8[1,3,3,4] quant(scale: [{scales}], axis: 3) constant(1)
 PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
 %y = BatchMatMul(%x, %w) : f32[{shape}]"""
 
+INT16 = "%x: i16[2,3] quant(scale: 0.001)"
+BIAS = """%w = const i8[5,3] quant(scale: 0.01) constant(50)
+%b = const {bias}[5] quant(scale: 1.0e-5) constant(4000)
+%y = FullyConnected(%x, %w, %b) {{quantized_bias_type: {type}}} : i16[2,5] quant(scale: 0.002)"""
+
 
 @pytest.mark.parametrize(
     ("line", "inputs", "expected"),
@@ -37,6 +42,9 @@ PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
         ("%y = Atan2(%x, %v)", ["%x: f32[3]", "%v: f32[2,3]"], "expected operands of one shape"),
         ("%y = Atan2(%x, %v)", ["%x: f32[3]", "%v: f32[3]"], None),
         ("%y = Sub(%x, %v)", ["%x: f32[3]", "%v: f32[2,3]"], None),
+        (BIAS.format(bias="i32", type="f32"), [INT16], "a bias of int64, or quantized_bias_type INT32"),
+        (BIAS.format(bias="i32", type="i32"), [INT16], None),
+        (BIAS.format(bias="i64", type="f32"), [INT16], None),
         (PRODUCT.format(shape="1,1,2,2,2"), ["%x: f32[1,1,2,2,2]"], "hybrid BATCH_MATMUL of rank 5"),
         (PRODUCT.format(shape="1,2,2,2"), ["%x: f32[1,2,2,2]"], None),
         ("%y = BatchMatMul(%x, %x)", ["%x: f32[1,1,2,2,2]"], None),

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8, i16, u8
+from circlekit.ir.dtypes import f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.convolution.conv import DepthwiseConv2D
-from circlekit.ops.matmul.dense import BatchMatMul
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.numerics.quantized_layers import has_int64_sums
 from circlekit.ops.quantized_values import is_hybrid
 from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, LstmLayer
@@ -62,6 +63,8 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
+    if isinstance(op, Conv2D | TransposeConv | FullyConnected) and _reads_wrong_bias(op):
+        return "expected a bias of int64, or quantized_bias_type INT32: LiteRT reads int32 numbers as int64"
     if isinstance(op, LstmLayer):
         return _undefined_lstm(op)
     if isinstance(op, BidirectionalSequenceRnn):
@@ -71,6 +74,11 @@ def _undefined(op: Op) -> str | None:
     if isinstance(op, ResizeBilinear) and op.input.dtype in (i8, i16):
         return _undefined_resize(op)
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
+
+
+def _reads_wrong_bias(op: Conv2D | TransposeConv | FullyConnected) -> bool:
+    """Return whether LiteRT reads the int32 bias of a layer of int16 data as int64."""
+    return op.bias is not None and op.bias.dtype is i32 and has_int64_sums(op, op.input)
 
 
 def _undefined_lstm(op: LstmLayer) -> str | None:
