@@ -45,6 +45,7 @@ BIAS = """%w = const i8[5,3] quant(scale: 0.01) constant(50)
         (BIAS.format(bias="i32", type="f32"), [INT16], "a bias of int64, or quantized_bias_type INT32"),
         (BIAS.format(bias="i32", type="i32"), [INT16], None),
         (BIAS.format(bias="i64", type="f32"), [INT16], None),
+        (BIAS.format(bias="i32", type="f32").replace("const i8", "const i16"), [INT16], None),
         (PRODUCT.format(shape="1,1,2,2,2"), ["%x: f32[1,1,2,2,2]"], "hybrid BATCH_MATMUL of rank 5"),
         (PRODUCT.format(shape="1,2,2,2"), ["%x: f32[1,2,2,2]"], None),
         ("%y = BatchMatMul(%x, %x)", ["%x: f32[1,1,2,2,2]"], None),

@@ -77,7 +77,12 @@ def _undefined(op: Op) -> str | None:
 
 
 def _reads_wrong_bias(op: Conv2D | TransposeConv | FullyConnected) -> bool:
-    """Return whether LiteRT reads the int32 bias of a layer of int16 data as int64."""
+    """Return whether LiteRT reads the int32 bias of a layer of int16 data as int64.
+
+    A FULLY_CONNECTED with int16 weights is an exception: it reads a bias by its own dtype.
+    """
+    if isinstance(op, FullyConnected) and op.weights.dtype is i16:
+        return False
     return op.bias is not None and op.bias.dtype is i32 and has_int64_sums(op, op.input)
 
 

@@ -6,15 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
 
 def plain_attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the tables write it: the name of an enum's member, or the value itself."""
+    """Return an attribute as the tables write it: the name of an enum's member, or the value itself.
+
+    A dtype has its name in the schema, such as INT32.
+    """
     value = getattr(op, name)
-    return value.name if isinstance(value, Named) else value
+    return value.name if isinstance(value, Named | DType) else value
 
 
 def named_values(op: Op) -> Iterator[tuple[str, Value]]:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make int32 biases int64 for runtimes that do not run layers of int16 data with an int32 bias."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32, i16, i32
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
+
+
+class WidenBias(Replacement):
+    """layer(x, w, b)  ==  layer(x, w, int64(b)), if the layer has int64 sums.
+
+    LiteRT reads each bias of such a layer as int64, unless ``quantized_bias_type`` is INT32; but then the
+    sums are int32, and may wrap around.  The attribute gets its default, with which the dtype of the bias
+    counts.  A layer with INT32 stays, and a layer whose bias is not constant.
+    """
+
+    kinds = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        operands = dict(op.operand_items())
+        data, bias = operands.get("input"), operands.get("bias")
+        attributes = dict(op.attribute_values)
+        if data is None or data.dtype is not i16 or attributes.get("quantized_bias_type") is i32:
+            return None
+        if bias is None or bias.dtype is not i32 or not bias.is_const:
+            return None
+        if "quantized_bias_type" in attributes:
+            attributes["quantized_bias_type"] = f32
+        wide = insert.constant("bias", bias.array().astype(np.int64))
+        wide.quantization = bias.quantization
+        values = [wide if value is bias else value for value in op.inputs]
+        result = Value.of_type(op.output)
+        return [insert.make(type(op)(*values, results=[result], **attributes))]
