@@ -80,7 +80,7 @@ def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> Fas
     """Return the fast path of ``op``; None for
 
     - a rank other than 4;
-    - a grouped convolution;
+    - a grouped convolution, or a filter whose channels do not fit those of the input;
     - a filter that is empty or not finite;
     - an input whose number of channels is 0 or unknown.
 

@@ -30,9 +30,10 @@ class FastFullyConnected:
     """
 
     def __init__(self, op: FullyConnected, weights: Array, bias: Array | None) -> None:
-        """Prepare ``op``; raise UnsupportedError for shuffled or no weights, or scales of blocks.
+        """Prepare ``op`` for ``weights``: integers, as the kernel gets them.
 
-        ``weights``: integers, as the kernel gets them.
+        Raise UnsupportedError if the weights are shuffled, have no elements or a rank other than 2, or have a
+        scale for each block.
         """
         self.op = op
         if op.weights_format is not WeightsFormat.DEFAULT or weights.ndim != 2 or not weights.size:
@@ -43,6 +44,7 @@ class FastFullyConnected:
         self.stage = None if self.is_hybrid else dense_output_stage(op, bias, len(weights))
         exact = exact_dense_weights(op, weights)
         self.dtype = exact.dtype
+        # no zero point is subtracted from the weights, so ``exact`` only has to change their dtype
         self.is_centered = self.is_hybrid or not dense_zero_points(op, len(weights)).any()
         self.prepared = exact if exact.nbytes <= KEPT_WEIGHT_BYTES else None
 
