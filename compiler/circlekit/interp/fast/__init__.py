@@ -30,10 +30,10 @@ FastKernel = Callable[..., Array]
 def prepare(op: Op) -> FastKernel | None:
     """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
 
-    There are fast paths for elementwise operators on integers of few bits (see ``has_table``), for most
-    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``), and for FULLY_CONNECTED
-    with constant integer weights.  The result of a DEQUANTIZE of a constant counts as constant, so that a
-    model with float16 weights runs like one with the same weights as float32.
+    There are fast paths for elementwise operators on integers of 8 or 16 bits (see ``has_table``), for most
+    convolutions of rank 4 (see ``_convolution``), and for FULLY_CONNECTED with integer weights.  Filter or
+    weights, and the bias if there is one, must be constant.  The result of a DEQUANTIZE of a constant counts
+    as constant, so that a model with float16 weights runs like one with the same weights as float32.
     """
     if has_table(op):
         return ElementwiseTable(op)

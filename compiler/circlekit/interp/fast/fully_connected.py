@@ -25,8 +25,8 @@ class FastFullyConnected:
     """FULLY_CONNECTED on integers, or on floats with integer weights (hybrid); weights and bias are constant.
 
     The plain kernel converts the weights to floats in every run, and looks at all of them to choose a dtype
-    in which their sums are exact.  Here the dtype, the output stage and the converted weights are kept; if
-    the latter are larger than KEPT_WEIGHT_BYTES, they are converted again in every run.
+    in which the sums of products are exact.  Here the dtype, the output stage and the converted weights are
+    kept; converted weights larger than KEPT_WEIGHT_BYTES are not kept, but converted again in every run.
     """
 
     def __init__(self, op: FullyConnected, weights: Array, bias: Array | None) -> None:
