@@ -64,7 +64,7 @@ def test_strings() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (string_bytes(-1), "strings, got 4"),
+        (string_bytes(-1), "expected 0 or more strings in a string tensor, got -1"),
         (string_bytes(2, 12), "expected at least 16 bytes for 2 strings, got 8"),
         (string_bytes(1, 12, 13), "expected ascending offsets"),
         (string_bytes(1, 12, 11), "expected ascending offsets"),

@@ -149,7 +149,9 @@ def decode_strings(data: Array) -> Array:
     """
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
-    if count < 0 or (count and len(raw) < 4 * (count + 2)):
+    if count < 0:
+        raise ModelError(f"expected 0 or more strings in a string tensor, got {count}")
+    if count and len(raw) < 4 * (count + 2):
         strings = counted(count, "string")
         raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings}, got {len(raw)}")
     out = np.empty(count, object)

@@ -25,7 +25,7 @@ MAX_COMPARED_BYTES = 1 << 10
 
 
 def _key(op: Op) -> object:
-    """Return what the legalization of ``op`` depends on; operators with equal keys are written alike."""
+    """Return a key for ``op``; operators with equal keys are legalized in the same way."""
     types = [
         v and (v.dtype, v.shape, v.quantization, v.is_variable, repr(v.extra))
         for v in (*op.inputs, *op.results)
@@ -35,7 +35,7 @@ def _key(op: Op) -> object:
 
 
 def _content(operand: Value | None) -> object:
-    """Return what stands for the data of a constant; for another operand, whether ``is_folded``."""
+    """Return the bytes of a small constant, or a large constant itself; else whether ``is_folded``."""
     if operand is None or operand.data is None:
         return operand is not None and is_folded(operand)
     is_compared = operand.data.nbytes <= MAX_COMPARED_BYTES and not operand.data.dtype.hasobject
