@@ -135,7 +135,7 @@ class RandomSamples:
     ``like_one``: use the distributions of ONE's ``record-minmax``: uniform floats from -5 to 5, uniform
     integers from 0 to 100.  If False, the samples are the inputs that the command ``circlekit run`` makes:
     normally distributed floats.
-    Integers that index an axis stay below the size of the axis.
+    Inputs that hold indices of an axis, also as floats, stay below the size of the axis.
     """
 
     model: Model
@@ -162,7 +162,7 @@ class RandomSamples:
         return f"{counted(self.count, 'random sample')}, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
-        """Return random numbers as in ONE, with the dtypes and shapes of ``sample``, sample ``number``."""
+        """Return sample ``number`` with random numbers as in ONE; ``sample``: gives dtypes and shapes."""
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [
@@ -173,7 +173,7 @@ class RandomSamples:
     def _uniform(self, value: Value, array: Array, seed: int, bound: int | None) -> Array:
         """Return uniform numbers with the dtype and the shape of ``array``; indices are below ``bound``.
 
-        Return ``array`` itself if it holds booleans or strings.
+        Return ``array`` itself if its elements are neither floats nor integers.
         """
         if array.dtype.kind not in "fiu":
             return array

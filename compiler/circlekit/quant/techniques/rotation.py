@@ -59,8 +59,7 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
     """Return rotations that each change the outputs of ``model`` for ``sample`` by less than TOLERANCE.
 
     They are in the order of their first layers; no two of them have the same second layer.
-    ``sample``: arrays in the order of the graph's inputs.  ``runs``: about how often the model
-    may be run.
+    ``sample``: arrays in the order of the graph's inputs.  ``runs``: about how often the model may be run.
     """
     found: list[Rotation] = []
     expected, tries = Interpreter(model).run(sample), 0
