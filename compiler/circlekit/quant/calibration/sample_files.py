@@ -15,6 +15,7 @@ from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.unknown_sizes import Sizes, sizes_that_run
 from circlekit.errors import CirclekitError, FileError, ShapeError, counted
 from circlekit.io.file_map import map_file
+from circlekit.ir.dtypes import i64
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
@@ -177,6 +178,9 @@ class RandomSamples:
         """
         if array.dtype.kind not in "fiu":
             return array
-        is_free_float = array.dtype.kind == "f" and bound is None
-        ends = FLOATS_OF_ONE if is_free_float else (0, min(bound or LARGEST_OF_ONE + 1, LARGEST_OF_ONE + 1))
-        return fill("uniform", ends, {}, value.dtype, array.shape, seed)
+        if array.dtype.kind == "f" and bound is None:
+            return fill("uniform", FLOATS_OF_ONE, {}, value.dtype, array.shape, seed)
+        end = min(bound or LARGEST_OF_ONE + 1, LARGEST_OF_ONE + 1)
+        # as integers, because rounding to a float dtype may give ``end``, which is no index
+        dtype = value.dtype if value.dtype.is_integer else i64
+        return fill("uniform", (0, end), {}, dtype, array.shape, seed).astype(array.dtype)
