@@ -76,8 +76,9 @@ _INT16X8 = Scheme(
     asymmetric=False, fallback="dynamic_int8",
 )  # fmt: skip
 _UINT8 = Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False)
-# The weights of first layers, and of depthwise layers with few channels, save few bytes; but rounding their
-# data at run time costs much accuracy, and time.  1024 is also the limit of TensorFlow's converter.
+# Quantizing the weights of first layers, and of depthwise layers with few channels, saves few bytes; but
+# rounding the inputs of these layers at run time costs much accuracy, and time.  1024 is also the limit of
+# TensorFlow's converter.
 _DYNAMIC = Scheme(
     "dynamic_int8", "int8 weights per channel, activations quantized at run time", i8,
     arithmetic=Arithmetic.DYNAMIC, least_elements=1024, fallback="weight_int8",
