@@ -148,8 +148,9 @@ class Target:
         output = next((v for v in op.results if op.graph is not None and op.graph.is_output(v)), None)
         if output is None or not self._is_unpacked(output):
             return None
-        sentence = f"the delegate of {self.title} unpacks %{output.name} from a constant, and sets no output"
-        return _Shortfall(sentence, "outputs that are not unpacked from constants")
+        fault = f"unpacks the output %{output.name} from a constant, and leaves it unset"
+        change = "outputs that are not unpacked from constants"
+        return _Shortfall(f"the delegate of {self.title} {fault}", change)
 
     def _is_unpacked(self, value: Value | None) -> bool:
         """Return whether the delegate computes ``value`` from a constant when the model is loaded."""
