@@ -109,8 +109,8 @@ class Context:
     ``named``: the names that the user gave.  Passes among them run without ``exact``.
     ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows; None: there is no restriction.
-    ``default_rules``: used if ``target`` is None, by passes that need rules all the same: the rules of the
-    format's default target, made when the first such pass asks for them.
+    ``default_rules``: the rules of the format's default target, for passes that need rules even if ``target``
+    is None; made when the first such pass asks for them.
     """
 
     format: str = "circle"

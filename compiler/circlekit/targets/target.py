@@ -16,8 +16,8 @@ if ``forms`` is "any".
 
 Other keys of a table:
 
-    extends       the name of a table whose operators the target also has, and whose keys count if this table
-                  lacks them
+    extends       the name of another table: its operators are added to those of this table, and its other
+                  keys apply if this table lacks them
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
                   ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
