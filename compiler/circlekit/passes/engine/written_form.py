@@ -18,7 +18,7 @@ from circlekit.rewrite.base import Context
 from circlekit.rewrite.target_rules import TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.target import Target
-from circlekit.targets.target_choice import Refusal, TargetSet, choose_targets
+from circlekit.targets.target_choice import OperatorCheck, TargetSet, choose_targets
 
 MAX_COMPARED_BYTES = 1 << 10
 """The data of a larger constant are not compared: the constant is equal only to itself."""
@@ -52,7 +52,7 @@ class _WrittenForms:
         self.targets, self.format = targets, format
         self._made: dict[object, list[Op]] = {}
 
-    def ops(self, op: Op, check: Refusal) -> list[Op] | None:
+    def ops(self, op: Op, check: OperatorCheck) -> list[Op] | None:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
         Return None if ``check`` refuses one of the written operators, too.  Also return None if ``op`` calls
@@ -68,7 +68,7 @@ class _WrittenForms:
         made = self._made[key]
         return made if all(check(op) is None for op in made) else None
 
-    def refusal(self, check: Refusal) -> Refusal:
+    def refusal(self, check: OperatorCheck) -> OperatorCheck:
         """Return a function that says why ``check`` refuses both an operator and what is written for it.
 
         The function returns None if the operator, or all that is written for it, is accepted.
@@ -89,7 +89,7 @@ class _WrittenForms:
         return (op,) if check(op) is None else self.ops(op, check) or (op,)
 
 
-def written_refusal(targets: TargetSet, format: str) -> Refusal:
+def written_refusal(targets: TargetSet, format: str) -> OperatorCheck:
     """Return a function that says why ``targets`` do not run an operator when it is written as ``format``.
 
     The function returns None if the targets run the operator, or the operators that legalization writes for
