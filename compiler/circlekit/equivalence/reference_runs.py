@@ -132,9 +132,9 @@ def reference_runs(
     unknown dimensions of 1 (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also
     has LATER_RUNS, on seeded inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
-    Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
-    the error of the run if it fails on a record, or if it fails on all seeded sets: then that on normal
-    inputs.  Any other run that fails is left out.
+    Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``).  If
+    the run on a record fails, raise its error.  If the runs on all seeded sets fail, raise the error of the
+    run on normal inputs.  Any other run that fails is left out, with a note.
     """
     interpreter = interpreter_of(model, select_kernels(model, kernels))
     if records is not None:
@@ -279,9 +279,9 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
     does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_SAMPLES times with
     constants and float32 results of its operators moved, and the limit is ``cancellation_limit``.  All
-    outputs of the negative set are measured in this way, too, but without a limit: a model may add its small
-    numbers to larger ones and subtract these again, as in a layer norm, and then little more than rounding
-    errors is left.
+    float32 outputs of the negative set are measured in this way, too, but without a limit: a model may add
+    the small numbers of this set to larger ones and subtract these again, as in a layer norm, and then little
+    more than rounding errors is left.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))

@@ -66,11 +66,11 @@ SMALL_NUMBERS = 1e-3
 
 
 class InputUse(NamedTuple):
-    """What the operators of a graph do with one of its inputs.
+    """How the operators of a graph use one of its inputs.
 
-    ``bound``: the size that its integers, which a float input may hold, too, index; None if they index
-    nothing.  ``is_free``: the model surely takes any integers (``free_integers``).  ``thresholds``: numbers
-    at which the model begins to compute something else (``thresholds.thresholds``).
+    ``bound``: the size that the integers in the input index; None if they index nothing.  A float input may
+    hold such integers, too.  ``is_free``: the model surely takes any integers (``free_integers``).
+    ``thresholds``: numbers at which the model begins to compute something else (``thresholds.thresholds``).
     """
 
     bound: int | None = None
@@ -205,7 +205,10 @@ def _strings(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) -> Array:
-    """Return normally distributed floats, or integers or bools with uniform probability."""
+    """Return normally distributed floats, or integers or bools with uniform probability.
+
+    A float input that holds indices (``bound`` is not None) gets integers.
+    """
     assert value.dtype.numpy is not None
     dtype_kind = value.dtype.numpy.kind
     if dtype_kind in "iu" or bound is not None:
@@ -224,8 +227,8 @@ def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) 
 def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Array:
     """Return the elements of ``array``, a normal set of ``value``, with one sign: negative floats are small.
 
-    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Integers that are
-    not free, but may be sizes or indices, stay.
+    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Indices stay, in
+    a float input, too, and so do integers that are not free: they may be sizes.
     """
     if array.dtype.kind == "b":
         return np.full_like(array, positive)
