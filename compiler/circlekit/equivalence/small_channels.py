@@ -94,12 +94,12 @@ def _pooled(noise: Array, sizes: Array) -> Array:
     """Return for each channel the largest ``noise`` in its pool and in the two pools next to it.
 
     These pools have the channels of similar size.  The few samples may be small by chance in one channel, but
-    hardly in all similar ones.
+    hardly in all similar ones.  Channels of zeros have no size, so their noise does not count.
     """
     exponents = np.frexp(sizes)[1] // POOL_EXPONENTS
     pools = exponents - exponents.min() + 1
     largest = np.zeros(int(pools.max()) + 2)
-    np.maximum.at(largest, pools, noise)
+    np.maximum.at(largest, pools, np.where(sizes > 0, noise, 0.0))
     return np.asarray(np.maximum(np.maximum(largest[pools - 1], largest[pools]), largest[pools + 1]))
 
 
