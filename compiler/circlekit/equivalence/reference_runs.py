@@ -78,6 +78,7 @@ class Run:
     those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
     those of this run must use the same kernels.
     ``earlier``: inputs of runs before this one, whose state the model keeps.
+    ``kind``: the kind of a seeded ``InputSet``; "" for a record, whatever its label is.
     """
 
     label: str
@@ -85,12 +86,15 @@ class Run:
     outputs: list[Array]
     kernels: Kernels = Kernels.REFERENCE
     earlier: Sequence[Inputs] = ()
+    kind: str = ""
 
     @staticmethod
-    def of(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None) -> Run:
+    def of(
+        label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None, kind: str = ""
+    ) -> Run:
         """Run the model of ``interpreter``, and then the model of ``pair``; return the run of the first."""
         outputs = run_with_pair(label, interpreter, inputs, pair)
-        return Run(label, inputs, outputs, interpreter.kernels)
+        return Run(label, inputs, outputs, interpreter.kernels, kind=kind)
 
     @property
     def arrays(self) -> list[Array]:
@@ -100,7 +104,7 @@ class Run:
     @property
     def max_rounding_error(self) -> float:
         """MAX_EXTREME_ROUNDING_ERROR for a boundary or threshold set, else MAX_ROUNDING_ERROR."""
-        is_extreme = self.label.startswith(("boundary", "threshold"))
+        is_extreme = self.kind in ("boundary", "threshold")
         return MAX_EXTREME_ROUNDING_ERROR if is_extreme else MAX_ROUNDING_ERROR
 
     def again(self, model: Model) -> list[Array]:
@@ -199,7 +203,7 @@ def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | No
     graph = interpreter.model.main
 
     def run(sizes: Sizes) -> Run:
-        return Run.of(which.label, interpreter, make_inputs(graph, which, sizes), pair)
+        return Run.of(which.label, interpreter, make_inputs(graph, which, sizes), pair, which.kind)
 
     return first_that_runs(graph, run, SIZES)
 
@@ -287,7 +291,7 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     after = run.again(with_moved_constants(model))
     limit = run.max_rounding_error if limit is None else limit
     errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
-    is_small = run.label == InputSet("negative").label
+    is_small = run.kind == "negative"
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
     for sample in range(CANCELLATION_SAMPLES if cancelled else 0):
