@@ -50,6 +50,9 @@ TEXTS = (b"", b"0", b"42", b"a", b"b", b"Z", b"ab", b"a b c d")
 MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
 
+EXACT_INTEGERS = {DType.FLOAT16: 1 << 11, DType.FLOAT32: 1 << 24}
+"""{float dtype: the highest integer up to which it has all integers}; a higher index might be rounded up."""
+
 SMALL_MODEL_ELEMENTS = 1024
 """A model is small if the inputs for which ``_meets_all_edges`` holds have at most this many elements in all.
 
@@ -297,13 +300,14 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
     ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1, or to the highest integer
-    of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the
-    dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
+    of the dtype (EXACT_INTEGERS for floats).  None if they index nothing: then quantized and 8-bit integers
+    may have any value of the dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
     if bound is None and _is_full(value):
         return value.dtype.limits
     end = UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)
-    return 0, min(end - 1, value.dtype.limits[1]) if value.dtype.is_integer else end - 1
+    highest = value.dtype.limits[1] if value.dtype.is_integer else EXACT_INTEGERS.get(value.dtype, end)
+    return 0, min(end - 1, highest)
 
 
 def _is_full(value: Value) -> bool:
