@@ -21,7 +21,7 @@ examines the model for the other runtime, too.
 
 
 class TargetWatch:
-    """Compares what targets run of a model before and after it is optimized.
+    """Compares which operators of a model targets run, before and after the model is optimized.
 
     The constructor examines the model before, ``conclude`` examines it afterwards.
 
