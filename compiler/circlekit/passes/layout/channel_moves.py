@@ -39,7 +39,7 @@ class ChannelMoves:
 
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
-    The channels are traced back to values that are no such copies.
+    The channels are traced back to values that are not in ``sources`` themselves.
     ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.  An operator whose
     results nothing reads is not a mover, because ``removed_for`` would not find it.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.

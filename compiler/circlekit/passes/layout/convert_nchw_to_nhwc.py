@@ -60,7 +60,7 @@ def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Ite
 
 
 def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
-    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, else all inputs and results."""
+    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, else graph inputs and results."""
     yield from () if channels_last else graph.inputs
     for op in graph:
         if not channels_last:

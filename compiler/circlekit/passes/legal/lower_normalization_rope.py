@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack.
 
-In each class, the format or a target refuses the last operator of ``before``.  Names in ``after`` that are
-not in ``before`` are results of new operators, or constants that the method ``constants`` computes.
+A Lowering replaces ``before`` by ``after`` if the format, a runtime or its delegate refuses the operator of
+``before``.  Names in ``after`` that are not in ``before`` are results of new operators, or constants that the
+method ``constants`` computes.
 """
 
 from __future__ import annotations

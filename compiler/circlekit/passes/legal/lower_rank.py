@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes.
 
-A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
-returns None to leave an operator as it is: here, one with an unknown shape, or whose axes, paddings or slice
-positions are not constant.
+A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.  Its
+``results`` returns None to leave an operator as it is: here, one with an unknown shape, or whose axes,
+paddings or slice positions are not constant.
 """
 
 from __future__ import annotations

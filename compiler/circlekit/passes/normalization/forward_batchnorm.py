@@ -2,7 +2,7 @@
 """Move constant factors and offsets of channels up the graph, next to the linear operator that absorbs them.
 
 A linear operator is a convolution or a fully connected layer.  The passes whose names begin with ``fuse_``
-then fold the factors into its weights, and the offsets into its bias.
+then fold the factors into its weights and bias, and the offsets into its bias.
 """
 
 from __future__ import annotations

@@ -51,7 +51,10 @@ class _OneChoice(Rewrite):
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Broadcasting cannot change an unknown shape; the engine compares known dimensions."""
+        """Broadcasting cannot change an unknown rank or dimension of the chosen operand.
+
+        The engine compares the known dimensions.
+        """
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             if chosen.is_static or other.shape == ():
