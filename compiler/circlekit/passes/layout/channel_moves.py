@@ -35,7 +35,9 @@ Channels = list[Channel]
 
 
 class ChannelMoves:
-    """The operators of a graph that only move channels, and what they do; the graph must not change.
+    """The operators of a graph that only move channels, and the channels that they copy.
+
+    The graph must not change while this object is in use.
 
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.

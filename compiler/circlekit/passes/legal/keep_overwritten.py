@@ -56,7 +56,7 @@ class KeepOverwritten(Legalization):
                 found.writer.set_input(index, operand)
         if not is_stated:
             return
-        replacements: dict[Value, Value] = {}  # what the readers read instead
+        replacements: dict[Value, Value] = {}  # for each value that readers read
         for (op, index), old in zip(found.readers, read, strict=True):
             if old.shape == found.operand.shape:
                 replacements[old] = found.operand

@@ -185,9 +185,10 @@ class LowerRope(Lowering):
 
     @condition
     def first_rows_are_known(self, match: Match) -> str | None:
-        for name in ("sin", "cos"):
-            if _row(match.value(name)) is None:
-                return f"%{match.value(name).name}: not constant, and may have several rows or rank above 4"
+        for table in map(match.value, ("sin", "cos")):
+            if _row(table) is None:
+                expected = "a constant, or a single row of rank 4 or less"
+                return f"%{table.name}: expected {expected}, got {table.type}"
         return None
 
     def constants(self, match: Match, x: Value, D: int) -> dict[str, Any]:

@@ -105,7 +105,7 @@ these axes has [None, 1, 2, None]: four groups.
 
 
 def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
-    """Return what ``op`` changes; None if its axes, its paddings or the begin of a slice are not constant."""
+    """Return the axes that ``op`` changes; None if its axes, paddings or ``begin`` are not constant."""
     # the second operand: axes, paddings or begin
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None

@@ -73,7 +73,7 @@ def _is_lowest(value: Value) -> bool:
 
 
 class FuseSoftmax(Rules):
-    """Recognize SOFTMAX and LOG_SOFTMAX, and omit the subtraction of a number of each row before them.
+    """Recognize SOFTMAX and LOG_SOFTMAX, and omit a subtraction of one number per row before them.
 
     Both subtract the maximum of each row themselves.
     """

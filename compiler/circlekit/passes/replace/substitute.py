@@ -89,7 +89,7 @@ class SubstituteGatherNdToGather(Rewrite):
                 f"%{z.name}: expected indices of the rows of %{x.name}, {x.type}, got {list(indices.shape)}"
             )
         if ((indices < 0) | (indices >= rows)).any():
-            return f"%{z.name}: an index is not below {rows}, the number of rows of %{x.name}"
+            return f"%{z.name}: expected indices from 0 to {rows - 1}, the rows of %{x.name}"
         return same_quantization(x, z)
 
     def constants(self, indices: Array) -> dict[str, Array]:
@@ -164,7 +164,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why the rewrite may change what users of ``value`` compute; None if it changes nothing.
+    """Return why the rewrite may change results of users of ``value``; None if it changes none.
 
     ``value``: the result of the PADV2.  ``edges``: the padding (before, after) of each axis of ``value``.
     """
