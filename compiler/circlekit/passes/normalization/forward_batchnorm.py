@@ -254,7 +254,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: has an unknown rank"
     if normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
         return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
-    if op.output.shape != y.shape:  # ``constant`` has a higher rank
+    if op.output.shape != y.shape:  # ``constant`` broadcasts ``y``
         shapes = f"{format_shape(op.output.shape)}, the rewrite gives {format_shape(y.shape)}"
         return f"%{op.output.name}: has shape {shapes}"
     if concat.act is not concat.act.NONE:
