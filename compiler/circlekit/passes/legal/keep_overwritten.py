@@ -43,7 +43,8 @@ class KeepOverwritten(Legalization):
 
         ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
         later, and its ``views`` are all values in the buffer.  Another input of the writer may be a view with
-        the shape of the operand, on which it could work in place, too.  So this input becomes the operand.
+        the shape of the operand.  The writer could work in place on this view, too, so it reads the operand
+        instead of the view.
         If a Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers
         stay.
         """
