@@ -33,8 +33,7 @@ def apply(model: Model, plan: Plan) -> None:
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
     both is treated as an input.  Inputs and outputs of other graphs always stay float.
     Raise ModelError if the plan has another number of graphs than the model; if an operator to quantize has
-    one code in the plan and another one in the model; or if a constant that becomes integers holds
-    NaN.
+    one code in the plan and another one in the model; or if a constant that becomes integers holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):

@@ -16,8 +16,8 @@ class ExtendRank(GraphPass):
 
     The reshapes only insert axes of dimension 1 or remove them, as those around the 2-D convolutions that
     stand for 1-D ones.  Minimum cuts choose the operators that get further axes.  If the number of reshapes
-    stays, transposes get further axes, so that ``optimize_layout`` sees them together with those of higher
-    rank.  Constants follow; inputs and outputs keep their shapes.
+    stays the same, transposes get further axes, so that ``optimize_layout`` sees them together with those of
+    higher rank.  Constants follow; inputs and outputs keep their shapes.
     """
 
     name = "extend_rank"
