@@ -38,7 +38,7 @@ class Importer:
         The script runs in this Python if the package is installed here.  Otherwise it runs in the virtual
         environment of the installation (``Installation.venv_python``) or, without one, in this Python.  If
         the package, or one that it needs, is missing there, print how to install it.
-        ``program``, ``shown``: ONE's program for this work and its arguments, for the log.
+        ``program``, ``shown``: ONE's program for this work and its arguments, for the log and for errors.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)
