@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize activation functions written as several operators: HARD_SWISH, PRELU and RELU6."""
+"""Recognize activation functions written as other operators: HARD_SWISH, PRELU, RELU6, RELU, RELU_N1_TO_1."""
 
 from __future__ import annotations
 
