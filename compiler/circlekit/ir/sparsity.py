@@ -62,7 +62,7 @@ def _fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> st
             return f"level {number} of the sparsity {entries}"
         count = entries
     if count > stored:
-        return f"the sparsity places {counted(count, 'element')}, expected at most {stored}, as many as are stored"
+        return f"the sparsity places {counted(count, 'element')}, expected at most {stored}, the stored ones"
     return None
 
 
