@@ -310,8 +310,8 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
         forms = {int(i): _decoded_form(form, f"operand {i} of %{name}") for i, form in operands.items()}
         named = object_field(op.get("inner", {}), f"inner tensors of %{name}").items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
-        fields = {"code": op["code"], "scheme": op["scheme"], "reason": op.get("reason", "")}
-        code, scheme, reason = (text_field(content, field) for field, content in fields.items())
+        fields = {"code": op.get("code"), "scheme": op.get("scheme"), "reason": op.get("reason", "")}
+        code, scheme, reason = (text_field(text, f"{field} of %{name}") for field, text in fields.items())
         plan.operators[name] = OperatorPlan(code, scheme, reason, forms, inner)
     for name, constant in object_field(graph.get("constants", {}), "constants").items():
         plan.constants[name] = _array(constant, name)

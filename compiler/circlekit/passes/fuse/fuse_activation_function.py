@@ -35,7 +35,8 @@ class FuseActivationFunction(GraphPass):
     """relu(op(x))  ==  op(x) with the activation fused, if ``op`` can fuse one.
 
     RELU stands for RELU, RELU6 and RELU_N1_TO_1.  Operators that only move elements may lie between ``op``
-    and the RELU; all operands of a concatenation must come from operators that can fuse the activation.
+    and the RELU; all operands of a CONCATENATION or PACK must come from operators that can fuse the
+    activation.
     """
 
     name = "fuse_activation_function"
