@@ -32,7 +32,7 @@ def test_only_the_channels_must_be_known(shape: str) -> None:
     onert = find_target("onert")
     model = parse_model(f"graph main(%x: f32[{shape}]) -> %y {{\n{GROUPED}\n}}")
     legal = legalize(model, "circle", targets=[onert])
-    assert [type(op).__name__ for op in legal.main] == "Split Conv2D Conv2D Concatenation".split()
+    assert [type(op).__name__ for op in legal.main] == ["Split", "Conv2D", "Conv2D", "Concatenation"]
     assert not any(onert.refusal(op) for op in legal.main)
     if shape == "?,8,6,4":
         check(GROUPED, NO_GROUPS, "Split Conv2D Conv2D Concatenation", shape=shape)
