@@ -87,7 +87,9 @@ class ChannelComparison:
                 self._measured[key] = moved.again(with_moved_results(self._reference, sample))
             result = self._measured[key][index]
             if result.shape == left.shape:
-                yield _largest(_finite_magnitudes(left.astype(np.float64) - result))
+                with np.errstate(invalid="ignore"):  # inf - inf
+                    change = left.astype(np.float64) - result
+                yield _largest(_finite_magnitudes(change))
 
 
 def _pooled(noise: Array, sizes: Array) -> Array:
