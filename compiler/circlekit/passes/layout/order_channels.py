@@ -44,8 +44,9 @@ class OrderChannels(GraphPass):
     A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
     layer orders its channels by the layers that read them, so that each reading layer gets contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
-    The number of operators and the cost of movement do not increase.  The cost is the moved bytes, plus a
-    fixed number of bytes for each run of contiguous elements, because starting a copy takes time.
+    Of the number of operators and the cost of movement, one decreases and the other does not increase.  The
+    cost is the moved bytes, plus a fixed number of bytes for each run of contiguous elements, because starting
+    a copy takes time.
     """
 
     name = "order_channels"
@@ -171,8 +172,9 @@ class _Region:
             fits = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
             if self.graph.is_output(sink):
                 if not fits:
-                    other = f"%{value.name} is an input or an output, too"
-                    return f"%{sink.name}: is an output of the graph, and {other}"
+                    is_taken = "takes the place of another output"
+                    kind = is_taken if value in taken else "is an input, an output, a variable or a constant"
+                    return f"%{sink.name}: is an output of the graph, and %{value.name} {kind}"
                 taken.add(value)
         sentence = writer.refusal(self.old, new)
         if sentence is None and writer.cost(new).ops > writer.cost(self.old).ops:
@@ -260,9 +262,10 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
 
 def _cost_of_old(op: Op) -> MovementCost:
-    """Return the cost of an operator that moves channels now.
+    """Return the cost of an operator that moves channels now, for joins and splits with that of copying runs.
 
-    ``present_cost`` includes the cost of copying runs for joins only.  So ``run_cost`` is added for splits.
+    For joins, ``present_cost`` includes it.  Other operators that take channels, such as SLICE and GATHER,
+    cost only the moved bytes, so a plan must save more to replace them.
     """
     runs = 0
     if isinstance(op, Split | SplitV):
