@@ -21,7 +21,7 @@ from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
-from circlekit.structure.connection import Connection, ConnectedModel, read_connection
+from circlekit.structure.connection import ConnectedModel, Connection, read_connection
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import _unique_names
 from circlekit.structure.run_parts import run_parts

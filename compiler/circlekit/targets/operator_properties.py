@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of an operator that the tables of targets limit: its values and attributes by name, its ranks."""
+"""What the tables of targets limit in an operator: attributes and values, which they name, and ranks."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ class OrderChannels(GraphPass):
     layer orders its channels by the layers that read them, so that each reading layer gets contiguous
     channels.  The orders go into the weights, and into the per-channel constants of operators in between.
     Of the number of operators and the cost of movement, one decreases and the other does not increase.  The
-    cost is the moved bytes, plus a fixed number of bytes for each run of contiguous elements, because starting
-    a copy takes time.
+    cost is the moved bytes, plus a fixed number of bytes for each run of contiguous elements, because the
+    start of a copy takes time.
     """
 
     name = "order_channels"
