@@ -51,7 +51,7 @@ class TargetRules:
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why the target does not take the operators ``new``, which replace ``old``, or None.
 
-        Each of ``checks`` counts by itself: one that refuses an operator of ``old`` may refuse ``new``, too.
+        A refusal by one of ``checks`` counts only if the same check takes all operators of ``old``.
         """
         before, after = list(old), list(new)
         for check in self.checks:

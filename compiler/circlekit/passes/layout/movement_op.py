@@ -88,8 +88,8 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
     The first operand and the last result of a chain must have the rank of ``perms``, and one index map must
     describe the chain.  Transposes by ``perms`` or their inverses, and reshapes that do the same, are cut off
     at both ends and stay: another layout can remove them.  A single operator stays if it can itself work on
-    permuted axes.  If this holds for all operators that move data, except for such transposes and reshapes,
-    the graph stays as it is.
+    permuted axes.  If all operators that move data, except for such transposes and reshapes, can work on
+    permuted axes, the graph stays as it is.
     ``perms``: the permutations of axes by which layouts may change: at least one, all of the same rank.
     ``writer``: writes the operators that replace a chain if its layout changes.
     """

@@ -25,7 +25,8 @@ class _CompleteBias(Replacement):
 
     The bias has the dtype of the data if that is float; it is i64 for i16 data, i32 for other integers.  If
     data and weights are quantized, the scale of the bias is the product of their scales.  The operator stays
-    if the number of its output channels is unknown or 0, or if its data have several scales.
+    if the number of its output channels is unknown or 0, if its data have several scales, or if they are
+    bf16, which numpy lacks.
     """
 
     def wants(self, op: Op) -> bool:
