@@ -134,9 +134,9 @@ class _Applier:
                     if scheme.arithmetic is Arithmetic.FLOATS:  # a float kernel, which needs a DEQUANTIZE
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
-                elif (numbers := self.plan.constants.get(value.name)) is not None:
+                elif value.name in self.plan.constants:
                     # the bias stays float, but a technique (bias correction) has changed its numbers
-                    op.set_input(index, Value.constant(value.name, numbers))
+                    op.set_input(index, self._constant(value, TensorForm(f32)))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
             elif wanted := form or self.plan.tensors.get(value.name):
