@@ -68,12 +68,15 @@ class _Applier:
         """Quantize the graph.
 
         ``inputs``: None if the inputs stay float; otherwise the dtype of the forms that the plan has for
-        them.  ``outputs``: the same for the outputs.
+        them.  ``outputs``: the same for the outputs.  An input stays float if LiteRT cannot dequantize its
+        form.
         """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
             form = self.plan.tensors.get(value.name)
-            if form is not None and form.dtype is inputs and value.dtype is f32:
+            if form is None or form.dtype is not inputs or value.dtype is not f32:
+                continue
+            if _can_be_dequantized(form):
                 self._store(value, form)
         for value in self.graph.values():
             form = self.plan.tensors.get(value.name)
@@ -238,12 +241,13 @@ class _Applier:
     def _dequantize(self, stored: Value, result: Value) -> Op:
         """Return an operator that computes the float ``result`` from ``stored``.
 
-        It is a FAKE_QUANT of the operand of the QUANTIZE if ``stored`` is int16 with a zero point, as of a
-        range [0, 6] in training: LiteRT's DEQUANTIZE refuses the zero point.
+        If LiteRT cannot dequantize the form of ``stored``, it is a FAKE_QUANT with the same range.  The
+        FAKE_QUANT reads the float operand of the QUANTIZE that produces ``stored``.
         """
         form = self.stored[stored]
-        if form.dtype is DType.INT16 and any(form.zero_point):
-            assert stored.producer is not None  # no integer kernel has such results
+        if not _can_be_dequantized(form):
+            # the producer is a QUANTIZE: integer kernels have no such results, and such inputs stay float
+            assert stored.producer is not None
             low, high = ((limit - form.zero_point[0]) * form.scale[0] for limit in form.dtype.limits)
             operand = present_operand(stored.producer, 0)
             return FakeQuant(operand, results=[result], min=low, max=high, num_bits=16)
@@ -322,6 +326,15 @@ class _Applier:
         stored = self.converted.get((value, form.key)) or self._converted(exact, form)
         assert stored.producer is not None  # ``_converted`` made it with a QUANTIZE
         self.graph.insert_after(stored.producer, self._dequantize(stored, value))
+
+
+def _can_be_dequantized(form: TensorForm) -> bool:
+    """Return whether LiteRT has a DEQUANTIZE for ``form``.
+
+    It has none for int16 with a zero point other than 0.  Training with a range such as [0, 6] in 16 bits
+    gives such a zero point.
+    """
+    return form.dtype is not DType.INT16 or not any(form.zero_point)
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
