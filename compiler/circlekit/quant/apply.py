@@ -33,8 +33,7 @@ def apply(model: Model, plan: Plan) -> None:
     Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  A tensor that is
     both is treated as an input.  Inputs and outputs of other graphs always stay float.
     Raise ModelError if the plan has another number of graphs than the model; if an operator to quantize has
-    one code in the plan and another one in the model; or if a constant that becomes integers holds
-    NaN.
+    one code in the plan and another one in the model; or if a constant that becomes integers holds NaN.
     """
     require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
@@ -87,9 +86,8 @@ class _Applier:
             if plan_of_op is None or plan_of_op.is_float:
                 self._read_floats(op)
             elif plan_of_op.code != op.code:
-                raise ModelError(
-                    f"%{key_of(op)}: in the plan a result of {plan_of_op.code}, in the model of {op.code}"
-                )
+                expected = f"expected a result of {plan_of_op.code}, as in the plan"
+                raise ModelError(f"%{key_of(op)}: {expected}, got one of {op.code}")
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
@@ -264,12 +262,13 @@ class _Applier:
         return form.rounds and is_computed_float(value)
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Make the outputs in ``floats``, which were float before quantization, float again.
+        """Give the outputs in ``floats``, which were float before quantization, their final dtype.
 
+        ``dtype``: the dtype that the plan has for outputs.  If it is None, quantized outputs become float
+        again.  Otherwise they stay as they are, and a float output that the plan has in this dtype is
+        quantized.
+        If training fake-quantized an output that is float in the end, it is rounded to the form of training.
         An output that is also an input keeps the form of the input.
-        If training fake-quantized a float output, it is rounded to the form of training.
-        ``dtype``: the dtype that the plan has for outputs.  If it is not None, quantized outputs stay as they
-        are, and a float output that the plan has in this dtype is quantized.
         """
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
@@ -358,7 +357,10 @@ def stored_data(numbers: Array, form: TensorForm) -> Array:
 
 
 def real_data(stored: Array, form: TensorForm) -> Array:
-    """Return, in the same shape, the float32 numbers that the numbers ``stored`` in ``form`` stand for."""
+    """Return the float32 numbers that the elements of ``stored`` stand for, as an array of the same shape.
+
+    ``form``: the form of ``stored``.
+    """
     # float32 holds integers of up to 16 bits exactly
     numbers = stored.astype(np.float32 if form.dtype.bits <= 16 else np.float64)
     if not form.scale:  # float16
