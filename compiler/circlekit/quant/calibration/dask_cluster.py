@@ -26,8 +26,8 @@ def observe_on_cluster(
 ) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples.
 
-    ``client``: a ``distributed.Client``.  ``engine``: the name of the engine, which runs the model.  ``selection``:
-    the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
+    ``client``: a ``distributed.Client``.  ``engine``: the name of the engine.
+    ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
     The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
     if a worker dies.  Each worker process computes one sample at a time.
     Raise the error of the first sample that fails; UnsupportedError if ``client`` lacks a method that is
