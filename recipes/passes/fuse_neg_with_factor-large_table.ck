@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %sin: is not constant, and its product with the signs is larger than what the NEGs read
+# Refused: %sin: is not constant, and its product with the signs has more elements than the NEGs read
 
 graph main(%x: f32[1,1,5,6], %sin: f32[5,6]) -> %y {
   %cos = const f32[5,6] gaussian(0, 1)
@@ -14,5 +14,5 @@ graph main(%x: f32[1,1,5,6], %sin: f32[5,6]) -> %y {
 rules {
   passes(fuse_neg_with_factor)
   unchanged()
-  refused("%sin: is not constant, and its product with the signs is larger than what the NEGs read")
+  refused("%sin: is not constant, and its product with the signs has more elements than the NEGs read")
 }

@@ -13,5 +13,5 @@ graph main(%x: f32[1,1,9,3]) -> %y {
 rules {
   passes(fuse_slice_with_pad)
   unchanged()
-  refused("%s: with less padding, %c would not give the results that it takes")
+  refused("%s: with less padding, %c would not give the results that the slice takes")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %d: its shape has -1 beside 0, which depends on the shape of its operand
+# Refused: %d: its shape has -1 beside 0, so it depends on the shape of the operand
 
 graph main(%x: f32[?,0,4]) -> %y {
   %a = Neg(%x)

@@ -162,7 +162,7 @@ def test_one_pass_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert front_door.main(["passes", "remove-unnecessary-slice"]) == 0
     text = capsys.readouterr().out
     assert "    y = Slice(x, begin: const, size: const)\n" in text
-    assert "Conditions: takes everything." in text
+    assert "Conditions: The slice takes all elements of ``x``." in text
     assert circle2circle(["--list-passes", "remove_unnecessary_slice"]) == 0
     assert capsys.readouterr().out == text
     assert front_door.main(["passes", "remove_deed"]) == 2

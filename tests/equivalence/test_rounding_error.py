@@ -79,6 +79,17 @@ def test_more_is_excused_on_inputs_larger_than_the_data_that_a_model_is_made_for
     assert {"normal", "boundary"} <= wrong
 
 
+@pytest.mark.parametrize("label", ["boundary", "threshold_2", "negative"])
+def test_the_label_of_a_record_does_not_change_what_is_excused(label: str) -> None:
+    """A record may be a file with the name of a seeded set."""
+    model = amplifier()
+    inputs = [np.random.default_rng(0).normal(size=64).astype(np.float32)]
+    runs, _ = reference_runs(model, {label: inputs, "other": inputs})
+    named, other = (rounding_error(model, run) for run in runs)
+    assert named == other
+    assert runs[0].max_rounding_error == MAX_ROUNDING_ERROR
+
+
 def test_integers_get_no_slack() -> None:
     model = parse_model("graph main(%x: i32[4]) -> %y {\n%y = Add(%x, 1)\n}")
     assert rounding_error(model, reference_runs(model)[0][0]) == [0.0]

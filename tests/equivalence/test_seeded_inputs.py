@@ -183,6 +183,19 @@ def test_indices_stay_below_what_they_index() -> None:
     assert set(make_inputs(graph, BOUNDARY)[2].tolist()) < set(INTEGER_EDGES)
 
 
+@pytest.mark.parametrize(("dtype", "last"), [("f32", 4095), ("f16", 2048)])
+def test_indices_in_floats_are_not_rounded_beyond_the_table(dtype: str, last: int) -> None:
+    """The float16 number next to 4095 is 4096."""
+    graph = main_graph(f"""
+    graph main(%ids: {dtype}[64], %table: f32[4096,2]) -> %y {{
+      %rows = Cast(%ids) : i32[64]
+      %y = Gather(%table, %rows)
+    }}""")
+    (ids, _) = make_inputs(graph, BOUNDARY)
+    assert set(ids.tolist()) == {0, last}
+    assert 1000 < make_inputs(graph, NORMAL)[0].max() <= last
+
+
 @pytest.mark.parametrize(("sizes", "count"), [((1000, 24), 1), ((1009, 15), 2), ((1010, 15), 1), ((8, 8), 2)])
 def test_the_number_of_boundary_sets(sizes: tuple[int, int], count: int) -> None:
     """As many as the smallest float input needs for the 16 EDGES; one if there are more than 1024 elements.

@@ -71,6 +71,27 @@ def test_noise_is_pooled_among_channels_of_similar_size() -> None:
     assert _pooled(noise[:1], sizes[:1]).tolist() == [0.0]
 
 
+def test_the_noise_of_a_channel_of_zeros_does_not_excuse_an_error_in_another_channel() -> None:
+    """Moved by rounding, %zeros is up to 1e-3 times %x; the scores are about 1."""
+
+    def model(factor: float) -> Model:
+        return parse_model(f"""
+        graph main(%x: f32[4,3]) -> %y {{
+          %a = Mul(%x, 10000.0)
+          %b = Mul(%x, 10000.0)
+          %zeros = Sub(%a, %b)
+          %large = Mul(%x, 1000000.0)
+          %scores = Logistic(%x)
+          %z = Mul(%scores, {factor})
+          %y = Concatenation(%zeros, %large, %z) {{axis: 1}}
+        }}""")
+
+    inputs = [np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)]
+    assert _pooled(np.array([1.0, 0.0]), np.array([0.0, 1.0])).tolist() == [0.0, 0.0]
+    assert compare(model(1.0), model(1 + 2.0**-23), inputs).equal
+    assert not compare(model(1.0), model(1.001), inputs).equal
+
+
 def test_a_deep_chain_of_layers_may_round_differently() -> None:
     """A rewrite that moves a factor into the weights of all layers rounds each weight once more."""
     lines = [

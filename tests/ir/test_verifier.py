@@ -189,7 +189,10 @@ CASES: dict[str, tuple[Callable[[Model], object], str]] = {
         strange_graph,
         "graph main > op 2 While: body is far, which is not a graph of the model",
     ),
-    "recursion": (call_itself, "graph main: it calls graph main, which calls it, directly or not"),
+    "recursion": (
+        call_itself,
+        "graph main: it calls graph main, which calls it back, directly or through others",
+    ),
     "negative": (
         lambda m: setattr(named(m, "1"), "shape", (-1, 4)),
         "graph main > %1: its shape is [-1,4], expected dimensions from 0 to 2147483647",

@@ -64,8 +64,8 @@ def test_strings() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (string_bytes(-1), "^expected a count of at least 0 strings in a string tensor, got -1$"),
-        (string_bytes(-5, 8), "^expected a count of at least 0 strings in a string tensor, got -5$"),
+        (string_bytes(-1), "^expected 0 or more strings in a string tensor, got -1$"),
+        (string_bytes(-5, 8), "^expected 0 or more strings in a string tensor, got -5$"),
         (string_bytes(1), "^expected at least 12 bytes for 1 string in a string tensor, got 4$"),
         (string_bytes(2, 12), "^expected at least 16 bytes for 2 strings in a string tensor, got 8$"),
         (string_bytes(1, 12, 13), "^expected ascending offsets inside the bytes of a string tensor$"),
@@ -91,7 +91,7 @@ def test_constant_elements() -> None:
 
 
 def test_errors_name_a_damaged_constant() -> None:
-    with pytest.raises(ModelError, match="expected a count of at least 0 strings in %t, got -5"):
+    with pytest.raises(ModelError, match="expected 0 or more strings in %t, got -5"):
         constant_elements(Value("t", DType.STRING, (3,), string_bytes(-5, 8)))
     sparse = Value("w", DType.FLOAT32, (4,), np.zeros(1, np.uint8).repeat(4))
     sparse.extra["sparsity"] = {"traversal_order": [3]}

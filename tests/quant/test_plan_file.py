@@ -145,7 +145,7 @@ FAULTS: list[tuple[Callable[[Document], object], str]] = [
     ),
     (
         lambda g: g["operators"]["c"].update(code="ADD"),
-        "%c: expected a result of ADD, as in the plan, got one of CONV_2D",
+        "%c: expected CONV_2D as in the model, got ADD in the plan",
     ),
     (lambda g: g["operators"]["c"]["operands"].update({"7": g["tensors"]["c"]}), "no float operand 7"),
     (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[1.0]), "operand 1.*: expected"),

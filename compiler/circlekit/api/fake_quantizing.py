@@ -34,8 +34,8 @@ def fake_quantize(
     ``samples``: inputs of the model, as arrays or in a file or folder (see ``Samples``).
     ``calibration``: ranges recorded on the model into which the operators are inserted.  That is the result
     of O1; with ``optimize=False`` it is ``model`` as given.
-    ``optimize``: run O1 first, so that batch norms are folded.  Weights that already have a FAKE_QUANT are
-    rounded again: O1 folds it.
+    ``optimize``: run O1 first, so that batch norms are folded.  O1 also folds the FAKE_QUANTs of weights into
+    the weights, which are then rounded again.
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
@@ -50,8 +50,8 @@ def fake_quantize(
     chosen = FakeQuantOptions(**known)
     if (samples is None) == (calibration is None):
         got = "neither" if samples is None else "both"
-        wanted = "expected exactly one of samples and calibration"
-        raise ModelError(f"{wanted}, got {got}: the ranges of activations come from it")
+        wanted = "expected exactly one of samples and calibration, for the ranges of activations"
+        raise ModelError(f"{wanted}, got {got}")
     if not isinstance(calibration, Calibration | None):
         raise ModelError(f"calibration: expected a Calibration, got {type(calibration).__name__}")
     if optimize:

@@ -31,7 +31,7 @@ from circlekit.recipes.load import RECIPE_EXTENSIONS, decoded, read_recipe, reci
 
 FilePath = str | os.PathLike[str]
 ModelFile = FilePath | bytes | bytearray | memoryview | BinaryIO
-"""What ``load`` reads: a path, the bytes of a file, or a binary file object."""
+"""A source of ``load``: a path, the bytes of a file, or a binary file object."""
 
 _TEXT_PROBE_BYTES = 4096
 """How many of the first bytes of a file decide whether it is text."""
@@ -96,7 +96,7 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
     if not hasattr(source, "read"):
         kind = type(source).__name__
         raise FileError(f"cannot load {kind}: expected a path, bytes or a file object opened in binary mode")
-    with translated(name or "<file object>", "read"):  # it may be closed, or opened for writing
+    with translated(name or "<file object>", "read"):  # ``source`` may be closed, or opened for writing
         if isinstance(source.read(0), str):  # reads nothing, but shows the type
             raise FileError(f"{name}: the file object is opened in text mode; open it with mode 'rb'")
         return name, read_all(source, name)
@@ -184,8 +184,10 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
     ``circlekit run --help``); None: seeded inputs, such as normal, boundary and zero ones.
     Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``.
-    For float32 the fraction is 1e-5 in most cases.  It grows up to 1e-4 if ``a`` amplifies rounding errors,
-    and further where large terms of an output cancel.
+    For float32 the fraction is 1e-5 in most cases.  It is larger if ``a`` amplifies rounding errors: up to
+    1e-4, or up to 1e-2 on boundary inputs, and more where large terms of an output cancel.  Channels (indices
+    of the last axis) of float32 outputs are also compared one by one, each in proportion to its own largest
+    magnitude, or to the rounding errors measured in it.
     If an input or output has another dtype, scale or zero point in ``b``, as in a float model and its
     quantized form, values are compared as real numbers; of the seeded inputs, only the normal ones are used.
     Without ``inputs``, other graphs that signatures name are compared, too.

@@ -79,7 +79,7 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
     """Run ``model`` on samples and call ``analysis`` for each operator; return the number of samples.
 
     ``analysis``: an object whose methods are the hooks of ONE's tool dalgona, such as ``DefaultOpPost``; or
-    the path of a Python file NAME.py with a class NAME of such objects.
+    the path of a Python file NAME.py that defines a class NAME with such methods.
     ``samples``: see ``calibrate``; None: one seeded random sample.
     ``arguments``: the text that the hook ``StartAnalysis`` gets.
     Raise AnalysisError if the code of the file or a hook fails, FileError if there is no such Python file,

@@ -48,10 +48,10 @@ class Optimization:
     ``format``: the format in which the model will be written.
     ``original``: a copy of the model before the work if the options need one, or the user named targets;
     otherwise ``model`` itself.
-    ``verifier``: knows the outputs of the original; None if nothing is verified.
+    ``verifier``: compares outputs with those of the original; None if nothing is verified.
     ``watch``: finds the operators that the targets cannot run, before and after the work.
-    ``is_round_trip``: whether legalization has written again all that the passes had replaced, so that the
-    model is as before, except for names of values.
+    ``is_round_trip``: whether legalization has undone all changes of the passes, so that the model is as
+    before, except for names of values.
     """
 
     def __init__(self, model: Model, options: Options, format: str) -> None:
@@ -146,9 +146,10 @@ class Optimization:
         report.legalizations = legalize_in_place(model, self.format, keep, targets)
         runs_pipelines = bool(self.options.passes) and only_pipelines(self.options.passes)
         if targets and report.legalizations and runs_pipelines:
-            # in the first round, passes may make operators that have to be legalized again: what replaces
-            # these may merge with its neighbors.  In the second round they may not, so that no pass undoes a
-            # legalization whose operators a later pass could fuse.
+            # in the first round, passes may make operators that the targets lack: these are legalized again,
+            # and the operators that replace them may merge with their neighbors.  In the second round, passes
+            # make no such operators, so that no pass undoes a legalization whose operators a later pass could
+            # fuse.
             for is_legalized in (False, True):
                 self._merge_legalized(model, report, keep, is_legalized)
         if targets and report.legalizations and difference(self.original, model, with_names=False) is None:

@@ -22,7 +22,7 @@ from circlekit.targets.target_choice import TargetChoice, choose_targets
 
 @dataclass(frozen=True)
 class Options:
-    """What ``convert`` does to a model.
+    """The options of an optimization.
 
     ``passes``: names of passes and pipelines, in the order to run them.
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.

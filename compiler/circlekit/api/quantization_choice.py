@@ -36,7 +36,7 @@ from circlekit.targets.target import Target
 
 @dataclass
 class QuantizationChoice:
-    """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
+    """The arguments of one call of ``quantize``, and its results for the report and the plan.
 
     ``scheme``: the default scheme.  ``runtime``: the runtime that has to run the result.
     ``estimator``, ``operators``, ``only``: arguments of ``circlekit.quantize``.

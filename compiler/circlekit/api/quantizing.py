@@ -123,10 +123,10 @@ def quantize(
     ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
     ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
     in place of samples.  Neither is needed for schemes with float activations.  For a model with operators
-    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE), only the schemes of ONE need one of them.  A tensor
-    that such an operator rounds gets the scale of this operator, if int8 or int16 can store the rounded
-    numbers.  So it keeps these numbers.  Without samples and calibration, some other tensors have no range;
-    an operator with such a tensor gets ``Scheme.fallback``, or stays float.
+    that round (FAKE_QUANT, or QUANTIZE and DEQUANTIZE), only the schemes of ONE need samples or a
+    calibration.  A tensor that such an operator rounds gets the scale of this operator, if int8 or int16 can
+    store the rounded numbers.  So it keeps these numbers.  Without samples and calibration, some other
+    tensors have no range; an operator with such a tensor gets ``Scheme.fallback``, or stays float.
     ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  The plan decides
     everything: ``samples``, ``calibration``, ``operators``, ``only``, ``target_sqnr`` and ``budget`` must not
     be given, and all other arguments are ignored.
@@ -154,8 +154,8 @@ def quantize(
 
     - RewriteError for an unknown pass
     - UnsupportedError for other unknown names, wrong numbers, ``integer`` if activations are float, a plan
-      with arguments that it decides, a plan of float or of a scheme of ONE, and mixed precision with a scheme
-      of ONE
+      together with arguments that it decides, a plan with the scheme float or a scheme of ONE, and mixed
+      precision with a scheme of ONE
     - ModelError for mixed precision without samples, and for an argument of another type
     - FileError, FormatError or LimitError if the file of a plan is unusable
     - the errors of ``calibrate`` for samples that do not fit.  But if a pass changes the inputs or outputs on

@@ -61,9 +61,9 @@ def optimize(
     ``target``: names of the runtimes that have to run the model, separated by commas.  The default is litert
     for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last pass,
     operators that a named target lacks are replaced, if possible; for the default target they are not.  A
-    rewrite is refused if a target runs the old operators, but cannot run a new one, nor what would replace
-    the new one in turn.  For a named target, it is also refused if the target lacks a new operator, and more
-    operators than before would be written.
+    rewrite is refused if a target runs the old operators, but can run neither a new operator nor the
+    operators by which this one would be replaced.  For a named target, a rewrite is also refused if the
+    target lacks a new operator, and more operators than before would be written.
     If outputs are verified, raise EquivalenceError for an operator that a target cannot run, although it was
     made from operators that the target ran.
 

@@ -59,9 +59,9 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
 
     An operator is chosen by ``ids``, indices from 0, or by ``names``, names of results (or one name).
     The inputs of the new model are the values that the chosen operators read but do not produce.  Constants
-    are not inputs, nor are variables that were no inputs of the graph.  Its outputs are the results of chosen
-    operators that other operators read, or that are outputs of ``model``; if there are none, the results that
-    no operator reads.
+    are not inputs, nor are variables that were no inputs of the graph.  The outputs of the new model are the
+    results of chosen operators that operators outside of the choice read, or that are outputs of ``model``;
+    if there are none, the results that no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen.  Raise UnsupportedError if the
     chosen operators share a variable with others, if both use resources, or if an input or output would be a
     handle of a resource.

@@ -2,7 +2,7 @@
 """Check the structure of a model; find out whether an exception is due to an invalid model or to a pass.
 
 A structural rule is, for example, that an operator reads only values that were produced before.  A shape rule
-is what an operator demands of the shapes and dtypes of its operands and results.
+is a condition of an operator on the shapes and dtypes of its operands and results.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def verify(model: Model) -> None:
     """Raise ModelError if ``model`` breaks a structural rule, ShapeError if it breaks a shape rule.
 
     Examples: an operator reads a value that a later operator computes; the shape of a result is not the one
-    that follows from the operands.  Functions that change a graph, such as ``Graph.replace``, check only what
-    they say.
+    that follows from the operands.  Functions that change a graph, such as ``Graph.replace``, check only the
+    conditions that their docstrings name.
     """
     check_model(model)
     check_structure(model, str(model.source or "the model"))

@@ -9,7 +9,7 @@ from circlekit.passes.engine.optimization_report import Report, TargetCheck
 from circlekit.passes.engine.written_form import written_delegation, written_refusal
 from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
-from circlekit.targets.target_choice import Refusal, TargetChoice, TargetSet, choose_targets
+from circlekit.targets.target_choice import OperatorCheck, TargetChoice, TargetSet, choose_targets
 from circlekit.targets.unsupported import find_unsupported
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
@@ -21,7 +21,7 @@ examines the model for the other runtime, too.
 
 
 class TargetWatch:
-    """Compares what targets run of a model before and after it is optimized.
+    """Compares which operators of a model targets run, before and after the model is optimized.
 
     The constructor examines the model before, ``conclude`` examines it afterwards.
 
@@ -73,7 +73,7 @@ class TargetWatch:
                     f"at {lost.where}",
                 )
 
-    def _refusal_of(self, target: Target) -> Refusal:
+    def _refusal_of(self, target: Target) -> OperatorCheck:
         """Return a function of an operator: why ``target`` cannot run its legalized form, None if it can."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 

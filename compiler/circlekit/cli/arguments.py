@@ -223,7 +223,9 @@ def argument_type(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return parse_argument
 
 
-TARGET_HELP = "runtimes that have to run it; none: no runtime (default: litert for .tflite, luci for .circle)"
+TARGET_HELP = (
+    "runtimes that have to run the model; none: no runtime (default: litert for .tflite, luci for .circle)"
+)
 
 
 def add_target(parser: Parser, help: str = TARGET_HELP) -> None:

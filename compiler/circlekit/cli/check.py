@@ -92,7 +92,7 @@ def _verdict(model: Model, targets: TargetSet, findings: Sequence[Finding]) -> s
         return f"{title} {'runs' if len(targets.targets) == 1 else 'run'} it"
     count = len({(finding.graph, finding.index) for finding in findings if finding.is_operator})
     total = sum(1 for _ in model.ops())
-    # "it": only inputs and outputs are refused
+    # if all operators run, the findings are about inputs and outputs: the targets cannot run the model
     return f"{title} cannot run {f'{count} of {total} operators' if count else 'it'}"
 
 

@@ -113,7 +113,7 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 
 @dataclass
 class Result:
-    """What was found about two models, or about two files of arrays.
+    """The result of the comparison of two models, or of two files of arrays.
 
     ``comparison``: the differences of the interfaces and of the outputs.  ``judgement``: the errors of a
     quantized model; None if the second model is not a quantized form of the first, or nothing was compared.

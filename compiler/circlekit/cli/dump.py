@@ -62,7 +62,7 @@ DATA_FORMATS = {
     "CHANNELS_LAST": "CHANNEL_LAST (NHWC for 2d, NDHWC for 3d data)",
     "CHANNELS_FIRST": "CHANNEL_FIRST (NCHW for 2d, NCDHW for 3d data)",
 }
-"""What ONE prints for the data format of a circle graph, by its name in the schema; ONE omits the S."""
+"""{data format of a circle graph in the schema: the text that ONE prints, without the S of CHANNELS}."""
 
 
 def _declare(parser: Parser) -> None:

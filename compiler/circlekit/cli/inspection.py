@@ -111,7 +111,7 @@ def _declare_inspect(parser: Parser) -> None:
         "--json", help="print JSON: the summary, or a key for each flag; an array for several files"
     )
     parser.add_switch(
-        "--cost", help="show the cost of each operator, and the buffers when the arena needs most memory"
+        "--cost", help="show the cost of each operator, and the live buffers when most memory is needed"
     )
     parser.add_argument(
         "--target", choices=PLANNERS, metavar="T",

@@ -54,7 +54,7 @@ def add_result_flags(parser: Parser) -> None:
 
 
 def source_of(path: str) -> ModelFile:
-    """Return what ``load`` accepts for ``path``: the standard input for ``-``, else ``path`` itself.
+    """Return the source for ``load``: the standard input if ``path`` is ``-``, else ``path`` itself.
 
     Raise FileError if the standard input is closed.
     """

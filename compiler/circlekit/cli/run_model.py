@@ -103,7 +103,7 @@ run_command = Command("circlekit run", DESCRIPTION, "model", _declare, _run)
 
 
 def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
-    """Return what to run: the graph of a signature, the graph with a given name, or else the main graph.
+    """Return the graph to run: that of a signature, that with a given name, or else the main graph.
 
     ``signature``, ``graph``: the name, if any.  Raise ModelError if the model has no such signature or graph.
     """

@@ -50,7 +50,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--measure", choices=("macs", "bytes", "error"), default=None,
-        help="what --node-data-only writes (default: error with --against, else macs)",
+        help="the numbers that --node-data-only writes (default: error with --against, else macs)",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=output_path, metavar="FILE", help="the file of --node-data-only"

@@ -56,7 +56,7 @@ ONE_OPCODES = {
 """{code: argument ``opcode`` of the default hooks}; for other operators, it is the name of their class."""
 
 Tensor = dict[str, Any]
-"""A tensor as hooks get it, see the module."""
+"""A tensor as hooks get it; the docstring of the module lists the keys."""
 
 
 class AnalysisError(CirclekitError):

@@ -25,12 +25,12 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 
 
 def free_integers(graph: Graph) -> set[int]:
-    """Return the ``id`` of each input that surely may hold any integers.
+    """Return the ``id`` of each integer input for which all integers of its dtype are surely valid.
 
-    Each operator that uses the input, or integers computed from it, must read it as data.  It may not read it
-    as a parameter (an index, a shape, an axis, a number of steps), as the divisor of an integer division, as
-    an exponent or as a number of bits.  WHILE must not use it either, because its integers may decide how
-    often the loop runs.
+    Each operator that uses the input, or integers computed from it, must read these integers as data: not as
+    a parameter (an index, a shape, an axis, a number of steps), as the divisor of an integer division, as an
+    exponent or as a number of bits.  WHILE must not use them either, because they may decide how often the
+    loop runs.
     """
     uses = {id(value): list(_uses(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key for key, found in uses.items() if found and all(_reads_data(*use) for use in found)}
@@ -115,7 +115,7 @@ def _reads_data(op: Op, position: int) -> bool:
 
 
 def holds_data(op: Op, position: int) -> bool:
-    """Return whether operand ``position`` of ``op`` has the axes of the result, or is what ``op`` moves."""
+    """Return whether operand ``position`` of ``op`` has the axes of the result, or is data that it moves."""
     if not op.operands:  # an opaque operator
         return False
     if op.layout_operands:

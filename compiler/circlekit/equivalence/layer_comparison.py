@@ -24,7 +24,7 @@ Results = Mapping[str, Array]
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Compare ``after`` with the reference model of ``verifier``: the main graphs, then the other signatures.
+    """Compare ``after`` with the reference model of ``verifier``: the main graphs, then those of signatures.
 
     The outputs of a graph are compared as ``Verifier.compare`` does.  There is one exception: if an input or
     output of the graph has another dtype, scale or zero point in the second model, as in a float model and
@@ -46,7 +46,7 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
 
 
 def _compare_real_numbers(verifier: Verifier, after: Model) -> list[Outcome]:
-    """Compare outputs as real numbers; [] if the inputs and outputs of the main graphs have equal types."""
+    """Compare outputs as real numbers; [] if inputs and outputs with equal names have equal types."""
     old, new = _interface(verifier.original), _interface(after)
     names = old.keys() & new.keys()
     if have_equal_types([old[name] for name in names], [new[name] for name in names]):

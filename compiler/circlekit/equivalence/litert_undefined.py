@@ -40,11 +40,11 @@ def undefined(model: Model) -> str | None:
     The first such operator is described; None if there is none.  Some shapes or constants may be unknown, so
     that an operator cannot be judged.  Then its kind decides:
 
-    - The result counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
+    - The result of these counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
       DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known of one
       operand only, a BIDIRECTIONAL_SEQUENCE_RNN if the width of only one of its inputs is known.
-    - The result counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid BATCH_MATMUL
-      of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands.
+    - The result of these counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid
+      BATCH_MATMUL of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands.
 
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
@@ -87,7 +87,7 @@ def _reads_wrong_bias(op: Conv2D | TransposeConv | FullyConnected) -> bool:
 
 
 def _undefined_lstm(op: LstmLayer) -> str | None:
-    """Return a sentence if LiteRT reads memory that holds other numbers, or goes beyond a tensor."""
+    """Return a sentence if LiteRT reads wrong memory, or writes beyond the end of a state; else None."""
     is_basic = isinstance(op, Lstm) and op.is_basic
     if op.input.dtype is f32 and op.act is Activation.NONE and not is_basic:
         return "LiteRT's float LSTM without an activation reads scratch memory in place of the cell state"

@@ -76,7 +76,8 @@ class Port(NamedTuple):
         """Return whether a rewrite may replace this port by ``other``.
 
         A shape [] may become any other shape, because a file stores [] for an unknown rank too.  A known
-        dimension may become unknown if it follows one of an input: a RESHAPE that proved it may be removed.
+        dimension may become unknown if it then follows an unknown dimension of an input: a rewrite may remove
+        the RESHAPE from which the dimension was known.
         """
         if (self.name, self.dtype) != (other.name, other.dtype):
             return False
@@ -87,7 +88,7 @@ class Port(NamedTuple):
 
 
 Interface = dict[str, Port]
-"""What a caller of a model sees, in order, by place: such as "input 0" or "output 1"."""
+"""The ports that a caller of a model sees, in order, by their places, such as "input 0" or "output 1"."""
 
 
 def interface_of(model: Model) -> Interface:

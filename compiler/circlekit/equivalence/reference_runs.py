@@ -78,6 +78,7 @@ class Run:
     those of LiteRT's reference kernels or of its optimized kernels.  A model whose integers are compared with
     those of this run must use the same kernels.
     ``earlier``: inputs of runs before this one, whose state the model keeps.
+    ``kind``: the kind of a seeded ``InputSet``; "" for a record, whatever its label is.
     """
 
     label: str
@@ -85,12 +86,15 @@ class Run:
     outputs: list[Array]
     kernels: Kernels = Kernels.REFERENCE
     earlier: Sequence[Inputs] = ()
+    kind: str = ""
 
     @staticmethod
-    def of(label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None) -> Run:
+    def of(
+        label: str, interpreter: Interpreter, inputs: Inputs, pair: PairedRuns | None = None, kind: str = ""
+    ) -> Run:
         """Run the model of ``interpreter``, and then the model of ``pair``; return the run of the first."""
         outputs = run_with_pair(label, interpreter, inputs, pair)
-        return Run(label, inputs, outputs, interpreter.kernels)
+        return Run(label, inputs, outputs, interpreter.kernels, kind=kind)
 
     @property
     def arrays(self) -> list[Array]:
@@ -100,7 +104,7 @@ class Run:
     @property
     def max_rounding_error(self) -> float:
         """MAX_EXTREME_ROUNDING_ERROR for a boundary or threshold set, else MAX_ROUNDING_ERROR."""
-        is_extreme = self.label.startswith(("boundary", "threshold"))
+        is_extreme = self.kind in ("boundary", "threshold")
         return MAX_EXTREME_ROUNDING_ERROR if is_extreme else MAX_ROUNDING_ERROR
 
     def again(self, model: Model) -> list[Array]:
@@ -132,9 +136,9 @@ def reference_runs(
     unknown dimensions of 1 (SIZE_ONE), and with larger ones (LARGER_SIZES).  A model that keeps state also
     has LATER_RUNS, on seeded inputs and on records.
     ``kernels``, ``pair``: see ``Verifier``.
-    Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``), and
-    the error of the run if it fails on a record, or if it fails on all seeded sets: then that on normal
-    inputs.  Any other run that fails is left out.
+    Raise UnsupportedError if an operator has no kernel or seeded inputs cannot be made (``make_inputs``).  If
+    the run on a record fails, raise its error.  If the runs on all seeded sets fail, raise the error of the
+    run on normal inputs.  Any other run that fails is left out, with a note.
     """
     interpreter = interpreter_of(model, select_kernels(model, kernels))
     if records is not None:
@@ -199,7 +203,7 @@ def _seeded_run(interpreter: Interpreter, which: InputSet, pair: PairedRuns | No
     graph = interpreter.model.main
 
     def run(sizes: Sizes) -> Run:
-        return Run.of(which.label, interpreter, make_inputs(graph, which, sizes), pair)
+        return Run.of(which.label, interpreter, make_inputs(graph, which, sizes), pair, which.kind)
 
     return first_that_runs(graph, run, SIZES)
 
@@ -279,15 +283,15 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
     does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_SAMPLES times with
     constants and float32 results of its operators moved, and the limit is ``cancellation_limit``.  All
-    outputs of the negative set are measured in this way, too, but without a limit: a model may add its small
-    numbers to larger ones and subtract these again, as in a layer norm, and then little more than rounding
-    errors is left.
+    float32 outputs of the negative set are measured in this way, too, but without a limit: a model may add
+    the small numbers of this set to larger ones and subtract these again, as in a layer norm, and then little
+    more than rounding errors is left.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
     limit = run.max_rounding_error if limit is None else limit
     errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
-    is_small = run.label == InputSet("negative").label
+    is_small = run.kind == "negative"
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
     for sample in range(CANCELLATION_SAMPLES if cancelled else 0):

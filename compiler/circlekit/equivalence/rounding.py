@@ -53,7 +53,7 @@ def with_moved_constants(model: Model) -> Model:
 def with_moved_inputs(inputs: Inputs, sample: int) -> Inputs:
     """Return ``inputs`` with each element of the float arrays moved by one unit in the last place.
 
-    ``sample``: another number moves other elements up.
+    Each element moves up or down at random, seeded by ``sample`` and by the name or number of the input.
     """
     if isinstance(inputs, Mapping):
         return {name: _moved_float(a, sample, name) for name, a in inputs.items()}

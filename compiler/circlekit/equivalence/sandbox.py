@@ -112,11 +112,11 @@ class Item(NamedTuple):
     array: Array
 
 
-def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
+def iterate_sandboxed(items: Callable[[], Iterable[Item]], name: str, size: int) -> Iterator[Item]:
     """Call ``items`` in a forked process with limits of memory and time, and yield its items.
 
     On a system that cannot fork, ``items`` is called in this process, without limits.
-    ``what``: the name of the file, for messages.  ``size``: its size in bytes.
+    ``name``: the name of the file, for messages.  ``size``: its size in bytes.
     Raise the CirclekitErrors of ``items``.  Raise LimitError if the process needs too much memory or the
     system kills it, and FormatError if it crashes or takes too long.
     """
@@ -129,7 +129,7 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
                     _limit_time(size)  # the time for the next array starts now
                 yield item
         except MemoryError:
-            raise LimitError(f"{what}: reading {size} bytes takes too much memory") from None
+            raise LimitError(f"{name}: reading {size} bytes takes too much memory") from None
 
     if "fork" not in multiprocessing.get_all_start_methods():
         yield from items()
@@ -138,13 +138,13 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
         yield from run_forked(limited_items, SILENCE_SECONDS)
     except ProcessLost as lost:
         if lost.code == -signal.SIGKILL:
-            raise LimitError(f"{what}: the system killed the process that reads it") from None
+            raise LimitError(f"{name}: the system killed the process that reads it") from None
         if lost.code is None:  # the file may be intact, and the disk slow
             reason = "the file may be damaged, or the disk slow"
-            raise FormatError(f"{what}: no array was read in {SILENCE_SECONDS:g} s; {reason}") from None
+            raise FormatError(f"{name}: no array was read in {SILENCE_SECONDS:g} s; {reason}") from None
         too_long = lost.code == -signal.SIGXCPU
         reason = "reading it does not end" if too_long else "the library that reads it crashed"
-        raise FormatError(f"{what} is damaged: {reason}") from None
+        raise FormatError(f"{name} is damaged: {reason}") from None
 
 
 def _limit_resources(size: int) -> None:

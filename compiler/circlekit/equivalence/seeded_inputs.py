@@ -50,6 +50,9 @@ TEXTS = (b"", b"0", b"42", b"a", b"b", b"Z", b"ab", b"a b c d")
 MAX_INDICES = 16
 """If at most this many rows of a table can be indexed, the edges are all their indices."""
 
+EXACT_INTEGERS = {DType.FLOAT16: 1 << 11, DType.FLOAT32: 1 << 24}
+"""{float dtype: the highest integer up to which it has all integers}; a higher index might be rounded up."""
+
 SMALL_MODEL_ELEMENTS = 1024
 """A model is small if the inputs for which ``_meets_all_edges`` holds have at most this many elements in all.
 
@@ -66,11 +69,11 @@ SMALL_NUMBERS = 1e-3
 
 
 class InputUse(NamedTuple):
-    """What the operators of a graph do with one of its inputs.
+    """How the operators of a graph use one of its inputs.
 
-    ``bound``: the size that its integers, which a float input may hold, too, index; None if they index
-    nothing.  ``is_free``: the model surely takes any integers (``free_integers``).  ``thresholds``: numbers
-    at which the model begins to compute something else (``thresholds.thresholds``).
+    ``bound``: the size that the integers in the input index; None if they index nothing.  A float input may
+    hold such integers, too.  ``is_free``: the model surely takes any integers (``free_integers``).
+    ``thresholds``: numbers at which the model begins to compute something else (``thresholds.thresholds``).
     """
 
     bound: int | None = None
@@ -205,7 +208,10 @@ def _strings(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) -> Array:
-    """Return normally distributed floats, or integers or bools with uniform probability."""
+    """Return normally distributed floats, or integers or bools with uniform probability.
+
+    A float input that holds indices (``bound`` is not None) gets integers.
+    """
     assert value.dtype.numpy is not None
     dtype_kind = value.dtype.numpy.kind
     if dtype_kind in "iu" or bound is not None:
@@ -224,8 +230,8 @@ def _normal(value: Value, shape: tuple[int, ...], seed: int, bound: int | None) 
 def _one_sided(array: Array, value: Value, positive: bool, use: InputUse) -> Array:
     """Return the elements of ``array``, a normal set of ``value``, with one sign: negative floats are small.
 
-    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Integers that are
-    not free, but may be sizes or indices, stay.
+    Bools are all True or all False.  Quantized integers are on one side of the zero point.  Indices stay, in
+    a float input, too, and so do integers that are not free: they may be sizes.
     """
     if array.dtype.kind == "b":
         return np.full_like(array, positive)
@@ -294,13 +300,14 @@ def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
     ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1, or to the highest integer
-    of the dtype.  None if they index nothing: then quantized and 8-bit integers may have any value of the
-    dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
+    of the dtype (EXACT_INTEGERS for floats).  None if they index nothing: then quantized and 8-bit integers
+    may have any value of the dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
     if bound is None and _is_full(value):
         return value.dtype.limits
     end = UNBOUNDED_INTEGERS_END if bound is None else max(bound, 1)
-    return 0, min(end - 1, value.dtype.limits[1]) if value.dtype.is_integer else end - 1
+    highest = value.dtype.limits[1] if value.dtype.is_integer else EXACT_INTEGERS.get(value.dtype, end)
+    return 0, min(end - 1, highest)
 
 
 def _is_full(value: Value) -> bool:

@@ -37,7 +37,7 @@ It is more than for whole outputs, because few samples of the error of a single 
 """
 
 POOL_EXPONENTS = 3
-"""Each pool has the channels with sizes in a range of this many powers of 2."""
+"""The sizes (largest magnitudes) of the channels of a pool are in a range of this many powers of 2."""
 
 
 class ChannelComparison:
@@ -53,10 +53,11 @@ class ChannelComparison:
         self._measured: dict[tuple[str, int], list[Array]] = {}
 
     def outcome(self, found: Outcome, run: Run, index: int, result: Array) -> Outcome:
-        """Return ``found``; if a channel differs too much, return this difference in its place.
+        """Return ``found``; if a channel differs too much, with the difference of this channel as ``worst``.
 
-        ``found``: the outcome of the output ``index`` as a whole, which is ``result``, on the inputs of
-        ``run``, a run of the reference.
+        ``run``: a run of the reference.  ``index``: the index of an output.  ``result``: the array that
+        another model computes for this output on the same inputs.  ``found``: the outcome of the comparison
+        of the whole arrays.
         """
         left = run.outputs[index]
         if not found.equal or not found.excess or left.dtype != np.float32 or left.ndim == 0:
@@ -90,15 +91,15 @@ class ChannelComparison:
 
 
 def _pooled(noise: Array, sizes: Array) -> Array:
-    """Return for each channel the largest ``noise`` in its pool and the two next to it.
+    """Return for each channel the largest ``noise`` in its pool and in the two pools next to it.
 
-    These have channels of about the same size.  The few samples may be small by chance in one channel, but
-    hardly in all similar ones.
+    These pools have the channels of similar size.  The few samples may be small by chance in one channel, but
+    hardly in all similar ones.  Channels of zeros have no size, so their noise does not count.
     """
     exponents = np.frexp(sizes)[1] // POOL_EXPONENTS
     pools = exponents - exponents.min() + 1
     largest = np.zeros(int(pools.max()) + 2)
-    np.maximum.at(largest, pools, noise)
+    np.maximum.at(largest, pools, np.where(sizes > 0, noise, 0.0))
     return np.asarray(np.maximum(np.maximum(largest[pools - 1], largest[pools]), largest[pools + 1]))
 
 

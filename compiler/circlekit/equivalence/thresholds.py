@@ -2,8 +2,8 @@
 """Find the numbers at which a model begins to compute something else, as numbers of its inputs.
 
 Such a number is a constant that an operator compares with (MINIMUM, LESS, ...), or an end of a range to which
-an operator clips (RELU6, QUANTIZE, a CAST to fewer bits, ...).  It is found if there are only the movement of
-data, clips, sums, and products with constants between the input and the operator.
+an operator clips (RELU6, QUANTIZE, a CAST to fewer bits, ...).  It is found only if nothing but movement of
+data, clips, sums, and products with constants is between the input and the operator.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CLIPS = (
 
 
 RELATIVE_DISTANCE = 0.13
-"""The distance of a Threshold, divided by the magnitudes of the numbers from which the threshold is computed.
+"""The distance of a Threshold, divided by the sum of the magnitudes of the numbers that it is computed from.
 
 With a simple fraction, such as 1/8, numbers at this distance would often be midway between two steps of a
 QUANTIZE.  Rounding errors would then decide their results.
@@ -55,7 +55,8 @@ QUANTIZE.  Rounding errors would then decide their results.
 class Threshold(NamedTuple):
     """A number of an input at which the model begins to compute something else.
 
-    ``distance``: numbers at this distance are surely on different sides, whatever is rounded.
+    ``distance``: ``number`` - ``distance`` and ``number`` + ``distance`` are surely on different sides of the
+    threshold, in spite of rounding errors.
     ``is_exact``: no constant is added, and no factor other than 1 or -1 applied, between the input and the
     operator; so ``number`` itself is on the same side before and after a correct rewrite.
     """
@@ -138,9 +139,10 @@ def _clip_ends(op: Op, result: Value) -> list[float]:
 
 
 def _scaled_results(op: Op, position: int, operand: Scaled) -> list[Scaled]:
-    """Return the values that get operand ``position`` of ``op``, or a multiple of it plus a number.
+    """Return the values that equal operand ``position`` of ``op``, or a multiple of it plus a number.
 
-    A constant with several elements counts as its first element; a sum with another value, as if that were 0.
+    Of a constant with several elements, the first element counts.  In a sum with a value that is not a
+    constant, this value counts as 0.
     """
     scaled = _factor_and_shift(op, position)
     if scaled is None:

@@ -79,7 +79,7 @@ def first_that_runs(
 
 
 def sizes_that_run(model: Model, make: Callable[[Sizes], list[Array]], graph: int = 0) -> Sizes:
-    """Return the first sizes with which the graph at index ``graph`` runs; those of 1 if it runs with none.
+    """Return the first sizes with which the graph at index ``graph`` runs; sizes of 1 if it runs with none.
 
     ``make``: a function that returns inputs of these sizes.  If no dimension is unknown, nothing is run.
     """

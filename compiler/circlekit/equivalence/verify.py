@@ -84,7 +84,7 @@ class Verifier:
 
     Fields:
     ``original``: a copy of the reference.  ``names``: the names of its outputs.  ``interface``: its inputs,
-    outputs and signatures as text.
+    outputs and signatures, as ``interface_of`` returns them.
     ``runs``: the run of the reference on each set of inputs.
     ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared or proves little, for this and all earlier references.  A

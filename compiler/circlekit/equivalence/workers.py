@@ -67,7 +67,7 @@ class Workers(Generic[J, R]):
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
         """Yield the result of each job, in any order.
 
-        ``processes``: how many there are at most, 1 or more; a process is started when there is a job for it.
+        ``processes``: the largest number of processes, 1 or more; one is started when there is a job for it.
         A job must not be None.  Jobs, results and reports are pickled.  If the iteration ends early, all
         processes are killed.
         """

@@ -131,7 +131,7 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 def present_cost(op: Op) -> MovementCost:
     """Return the cost of ``op``, an operator that moves data.  A reshape copies no bytes.
 
-    A join also costs its runs (``run_cost``); one of unknown rank counts as a join along the first axis.
+    A join also costs its runs (``run_cost``); a join of unknown rank counts as one along the first axis.
     """
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(known_count(dims_of(value)) * value.dtype.bits for value in op.results)

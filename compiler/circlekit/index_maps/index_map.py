@@ -142,7 +142,7 @@ class IndexMap:
         """Return the map that applies ``earlier``, then this map.
 
         The result of ``earlier``, with ``self.source_size`` elements, is the source of this map.  Return None
-        if ``on_axes`` finds no steps; a map may exist all the same.
+        if ``on_axes`` finds no steps, although such a map may exist.
         """
         # the tensor between the maps gets one axis for each factor of ``earlier``
         digits = earlier.factors or (Factor(1, 1),)

@@ -32,5 +32,5 @@ def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
     ``largest_macs``: the multiply-accumulates of the largest operator that runs in the context.  While the
     context lasts, the limit holds for the whole process, other Python threads included.
     """
-    is_faster = SMALL_MACS < largest_macs < LARGE_MACS
-    return blas_libraries().limit(limits=1) if is_faster else nullcontext()
+    one_is_faster = SMALL_MACS < largest_macs < LARGE_MACS
+    return blas_libraries().limit(limits=1) if one_is_faster else nullcontext()

@@ -112,22 +112,22 @@ def compute(
 def _is_resized(op: Op, operands: Sequence[Array | None]) -> bool:
     """Return whether the shape of an operand differs from the declared one.
 
-    An unknown dimension differs, and so may declared ones that depend on it.  Then the results may have other
-    shapes than declared, too: as in LiteRT, the shape rule determines them.
+    An unknown dimension always differs; dimensions that depend on an unknown one may differ.  If an operand
+    differs, the results may have other shapes than declared: as in LiteRT, the shape rule determines them.
     """
     pairs = zip(op.inputs, operands, strict=False)
     return any(v is not None and a is not None and v.shape != a.shape for v, a in pairs)
 
 
 KERNEL_ERRORS = (ValueError, IndexError, ArithmeticError)
-"""What a kernel raises for operands that do not fit, in addition to CirclekitError."""
+"""The errors that a kernel raises for operands that do not fit, in addition to CirclekitError."""
 
 
 def kernel_error(op: Op, operands: Sequence[Array | None], error: Exception) -> ModelError:
     """Return the ModelError that replaces ``error``, which a kernel of ``op`` raised on ``operands``.
 
-    This is the error with which the shape rule rejects the operands.  If it accepts them, the ModelError has
-    the text of ``error``.
+    If the shape rule rejects the operands, return the error that the rule raises.  Else return a ModelError
+    with the text of ``error``.
     """
     try:
         with_operands(op, operands, constant=True).inferred()

@@ -18,7 +18,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
 
 CodeKey = tuple[str, str | None, int]
-"""What identifies an operator code: the name of the operator, its custom code or None, its version."""
+"""The identity of an operator code: the name of the operator, its custom code or None, its version."""
 
 PLACEHOLDER = 127
 """The value of the one-byte field ``deprecated_builtin_code`` if the operator's number is 127 or greater."""

@@ -56,7 +56,7 @@ class Origin:
     keeps them.
     ``metadata``: the index of the buffer of each metadata entry.
     ``metadata_buffer``: the field ``metadata_buffer`` of the table Model, an older list of such indices.
-    ``has_external_data``: whether the file has external data.
+    ``has_external_data``: whether the data of any buffer are external.
     ``has_rank``: whether the file marks tensors of known rank by the field ``has_rank``.
     ``absent``: the names of the vectors and strings of Model that are absent in the file.
     ``archive``: the zip archive after the flatbuffer, or b"".
@@ -95,9 +95,9 @@ class Origin:
 
 
 def extra_fault(extra: Tree, types: Mapping[str, tuple[type, ...]]) -> str | None:
-    """Return a sentence that says which value in ``extra`` has none of the ``types`` of its key; or None.
+    """Return a sentence about a value in ``extra`` that has none of the ``types`` of its key; else None.
 
-    Such values occur because a model text may state any value in ``extra``.
+    Such a value occurs because a model text may state any value in ``extra``.
     """
     for key, value in extra.items():
         if key in types and not isinstance(value, types[key]):

@@ -83,6 +83,7 @@ class Value(Tensor):
 
     @property
     def use_count(self) -> int:
+        """The number of uses; an operator that uses this value twice counts twice."""
         return len(self._uses)
 
     @property

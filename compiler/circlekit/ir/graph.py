@@ -35,8 +35,8 @@ class Model:
     """A model: graphs (the first is the main graph), signatures and metadata.
 
     ``format``: "circle" or "tflite", the format of the file that the model was read from.  ``save`` writes
-    this format if the path of the new file has no extension.  ``source``: the path of the file that was read,
-    for messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
+    this format if the extension of the new path names no format.  ``source``: the path of the file that was
+    read, for messages; constants may be views of its memory map.  ``metadata``: pairs of a name and bytes.
     ``version``: the version of the schema.  ``extra``: fields of the schema's table Model that the IR does
     not interpret.
     A ``copy.copy`` shares the graphs.  A ``copy.deepcopy`` or a pickled model shares nothing that may change.

@@ -23,8 +23,8 @@ _LINE_BREAK = "\n  "
 def working_on(graph: Graph, model: Model) -> Iterator[None]:
     """Let a CirclekitError of the ``with`` block say that it happened in ``graph``.
 
-    Names of tensors alone do not say that in a model with several graphs.  Nothing is added if ``model`` has
-    one graph, or if the error has a place already.
+    In a model with several graphs, the name of a tensor does not tell the graph.  Nothing is added if
+    ``model`` has one graph, or if the error has a place already.
     """
     try:
         yield

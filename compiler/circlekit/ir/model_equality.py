@@ -105,7 +105,10 @@ class _Comparison:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
-        """Make two values counterparts when they first meet.  Later, each may meet only its counterpart."""
+        """Make two values counterparts, and compare their fields, when this method first gets the two values.
+
+        Yield a sentence if one of them already has another counterpart.
+        """
         counterpart = self.pairs.get(id(a))
         if counterpart is b:
             return

@@ -88,7 +88,7 @@ class QuantizationRule:
     ``table``: the operand whose rows are looked up; if it is constant, it may be stored like weights.
     ``attributes``: the attributes, with values, that a quantized operator must have.
     ``least_step``: by dtype, the smallest allowed ratio of the result's scale to the largest scale of an
-    operand.  It keeps the kernel's last multiplier below 1.
+    operand.  From this ratio on, the last multiplier of the kernel is below 1.
     ``least_square_step``: by dtype, the smallest allowed ratio of the result's scale to the square of the
     largest scale of an operand, for the same reason.
     ``scales_below``: the scale of every operand must be less than this; otherwise the kernel gives wrong

@@ -31,7 +31,7 @@ def infer_shapes(model: Model) -> int:
 
 
 TRIAL_SIZES = (5040, 10080)
-"""What stands for unknown dimensions in ``following_axes``; RESHAPE can divide them by many numbers."""
+"""The sizes that ``following_axes`` tries for unknown dimensions; RESHAPE can divide them by many numbers."""
 
 
 def release_dims(model: Model) -> list[Value]:
@@ -50,9 +50,10 @@ def release_dims(model: Model) -> list[Value]:
 def following_axes(model: Model) -> dict[Value, list[int]]:
     """Return, by result, the axes whose dimensions follow unknown dimensions of inputs.
 
-    Some exporters state a number there, such as 0 or the batch of a sample.  Runtimes ignore it, because they
-    infer the shapes of results again.  A dimension follows an unknown one if the shape rule infers different
-    numbers for two sizes of the unknown dimensions; one that depends on the elements of an operand does not.
+    Some exporters state a number for such a dimension, for example 0 or the batch of a sample.  Runtimes
+    ignore the number, because they infer the shapes of results again.  A dimension follows an unknown one if
+    the shape rule infers different numbers for two sizes of the unknown dimensions.  A dimension that depends
+    on the elements of an operand does not follow.
     """
     following = dict[Value, list[int]]()
     for graph in {model.main: None, **dict.fromkeys(s.graph for s in model.signatures)}:

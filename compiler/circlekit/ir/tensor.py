@@ -150,6 +150,7 @@ class Tensor:
 
     @property
     def rank(self) -> int | None:
+        """The number of axes; None if it is unknown."""
         return None if self.shape is None else len(self.shape)
 
     @property
@@ -173,6 +174,7 @@ class Tensor:
 
     @property
     def is_static(self) -> bool:
+        """Whether the rank and all dimensions are known."""
         return self.shape is not None and None not in self.shape
 
     @property

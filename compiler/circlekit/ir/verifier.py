@@ -81,7 +81,7 @@ class _Verifier:
         for graph in self.model.graphs:
             yield from self._graph(graph, f"graph {shown(graph.name)}")
         for graph, callee in recursive_calls(self.model):
-            message = f"it calls graph {shown(callee.name)}, which calls it, directly or not"
+            message = f"it calls graph {shown(callee.name)}, which calls it back, directly or through others"
             yield Finding(f"graph {shown(graph.name)}", message)
         yield from self._signatures()
 

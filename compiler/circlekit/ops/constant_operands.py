@@ -153,7 +153,7 @@ def decode_strings(data: Array, name: str = "a string tensor") -> Array:
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0:
-        raise ModelError(f"expected a count of at least 0 strings in {name}, got {count}")
+        raise ModelError(f"expected 0 or more strings in {name}, got {count}")
     if count and len(raw) < 4 * (count + 2):
         strings = counted(count, "string")
         raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings} in {name}, got {len(raw)}")

@@ -61,7 +61,7 @@ def dims_differ(a: Dim, b: Dim) -> bool:
 
 
 def shapes_differ(a: Shape | None, b: Shape | None) -> bool:
-    """Return whether both ranks are known and different, or both dimensions of an axis are."""
+    """Return whether the ranks, or the dimensions of an axis, are both known and different."""
     return a is not None and b is not None and (len(a) != len(b) or any(map(dims_differ, a, b)))
 
 
@@ -101,7 +101,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
       [4, 3], a change to [3, 8] gives [4, 6].
 
     Return None if no rule applies, if the new dimension would not be a whole number, or if two new dimensions
-    would be unknown.  Also return None if the reshape only moves dimensions of 1, and one that moves changes:
+    would be unknown.  Also return None if the reshape only moves dimensions of 1, and one of these changes:
     from [1, 10, 8] to [10, 1, 8] it stands for a transposition, which no reshape does for [2, 10, 8].
 
     ``outer``: another rule comes first for the first group.  If the outermost dimension of ``before``
@@ -146,7 +146,7 @@ def matching_groups(first: Sequence[int], second: Sequence[int]) -> list[tuple[s
 
 
 def _moves_one(before: Shape, after: Shape, result: Shape) -> bool:
-    """Return whether ``result`` is ``before`` with its ones at other places, and a one that moves changes."""
+    """Return whether ``result`` only moves dimensions of 1 of ``before``, and a moved one changes."""
     if len(before) != len(result) or [d for d in before if d != 1] != [d for d in result if d != 1]:
         return False
     places = zip(_ones_between(before), _ones_between(result), strict=True)

@@ -31,7 +31,7 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
     if act in ACTIVATION_BOUNDS:
         low, high = ACTIVATION_BOUNDS[act]
         if array.dtype.kind != "f":
-            # unlike np.fmax, np.clip takes the bound -1 for unsigned integers
+            # unlike np.fmax, np.clip accepts the bound -1 for unsigned integers
             return np.clip(array, low, high, out=out)
         result = np.fmax(array, low, out=out)
         return np.asarray(result if high is None else np.minimum(result, high, out=out))

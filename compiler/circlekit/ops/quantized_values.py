@@ -71,7 +71,7 @@ def dtype_limits(dtype: DType) -> tuple[int, int]:
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:
-    """Return whether kernels may take equal integers in ``a`` and ``b`` for equal real numbers.
+    """Return whether kernels may treat equal integers in ``a`` and ``b`` as equal real numbers.
 
     If there are several scales, the quantized dimensions may differ, because an operator may move them.
     """

@@ -86,8 +86,8 @@ class _Applier:
             if plan_of_op is None or plan_of_op.is_float:
                 self._read_floats(op)
             elif plan_of_op.code != op.code:
-                expected = f"expected a result of {plan_of_op.code}, as in the plan"
-                raise ModelError(f"%{key_of(op)}: {expected}, got one of {op.code}")
+                expected = f"expected {op.code} as in the model"
+                raise ModelError(f"%{key_of(op)}: {expected}, got {plan_of_op.code} in the plan")
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)

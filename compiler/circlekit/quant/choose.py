@@ -8,8 +8,9 @@ neighbors may need other forms, so all forms are chosen again until no operator 
 
 The stored form of a tensor is its own form.  A read form is the form in which an operator reads the tensor;
 where the two differ, a QUANTIZE before the operator converts the integers.  A given form is one that the
-caller passes, because training used it.  The kernel of an operator misses the grid (the numbers) of a given
-form if its result is off by more than one step.  Activations are tensors other than weights and biases.
+caller passes: the tensor had it before planning, for example in training.  The kernel of an operator misses
+the grid (the numbers) of a given form if its result is off by more than one step.  Activations are tensors
+other than weights and biases.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class GraphChooser(ConstantForms):
 
     def _without_rule(self, op: Op) -> str:
         """Return why ``op``, which has no quantization rule, stays float."""
-        # a form is the dtypes of the operands, then of the results, such as "i8,i8:i8"
+        # a form in a target's table lists the dtypes of operands and of results, such as "i8,i8:i8"
         forms = self.target.operators.get(op.code, {}).get("forms", "any")
         if forms != "any" and any("i8" in form.split(":")[0] for form in forms):
             return f"kernels of {op.code} compute with the stored integers and ignore scale and zero point"
@@ -247,7 +248,11 @@ class GraphChooser(ConstantForms):
         return None if form.dtype in rule.fixed or rule.symmetric else op
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise UnsupportedError if the target has no kernel for ``op`` with these forms, or a faulty one."""
+        """Raise UnsupportedError if the target cannot run ``op`` with the chosen forms.
+
+        Either the target has no kernel for these forms, or the kernel is faulty, or the target cannot convert
+        an operand from its stored form to the form in which ``op`` reads it.
+        """
         arithmetic = self.scheme_of(op).arithmetic
         if arithmetic is Arithmetic.FLOATS:
             return  # the float kernel runs, as before quantization

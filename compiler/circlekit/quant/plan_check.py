@@ -82,9 +82,7 @@ class _GraphChecker:
         for name, plan in self.plan.operators.items():
             op, scheme = ops[name], find_scheme(plan.scheme)  # None: the operator stays float
             if plan.code != op.code:
-                raise ModelError(
-                    f"%{name}: expected a result of {plan.code}, as in the plan, got one of {op.code}"
-                )
+                raise ModelError(f"%{name}: expected {op.code} as in the model, got {plan.code} in the plan")
             if scheme is not None:
                 self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
 

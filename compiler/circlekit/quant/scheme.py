@@ -42,8 +42,9 @@ class Scheme:
     ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every
     dtype but uint8.)
     ``per_channel``: every channel of the weights has its own scale; if not, the tensor has one scale.
-    ``least_elements``: an operator whose weights all have fewer elements, and less than 1 % of those of all
-    weights of the model, stays float, unless the user names it, or it gets this scheme as a fallback.
+    ``least_elements``: an operator stays float if each of its weights has fewer elements than this, and less
+    than 1 % of the elements of all weights of the model.  Exceptions: the user names the operator, or the
+    operator gets this scheme as a fallback.
     ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.  With
     blocks, ``per_channel`` does not count.
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
@@ -75,8 +76,9 @@ _INT16X8 = Scheme(
     asymmetric=False, fallback="dynamic_int8",
 )  # fmt: skip
 _UINT8 = Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False)
-# The weights of first layers, and of depthwise layers with few channels, save few bytes; but rounding their
-# data at run time costs much accuracy, and time.  1024 is also the limit of TensorFlow's converter.
+# Quantizing the weights of first layers, and of depthwise layers with few channels, saves few bytes; but
+# rounding the inputs of these layers at run time costs much accuracy, and time.  1024 is also the limit of
+# TensorFlow's converter.
 _DYNAMIC = Scheme(
     "dynamic_int8", "int8 weights per channel, activations quantized at run time", i8,
     arithmetic=Arithmetic.DYNAMIC, least_elements=1024, fallback="weight_int8",

@@ -57,8 +57,8 @@ class Settings:
     ``widening``: the factor by which both ends of all ranges are multiplied.
     ``by_readers``: tensors get the ranges that are best for the results of their readers
     (``reader_ranges``).
-    ``margin``: the ranges of small tensors are wider (``with_margins``), except those of outputs and of
-    tensors that are moved to outputs.
+    ``margin``: the ranges of tensors with few observed numbers are wider (``with_margins``), except those of
+    outputs and of tensors that are moved to outputs.
     """
 
     strength: float = 0.0
@@ -116,7 +116,7 @@ class Trials:
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
-        Return [] if ``activations`` is None.  The only sample is not left out.  With PER_TENSOR, the
+        Return [] if ``activations`` is None.  A single sample is never left out.  With PER_TENSOR, the
         estimators are chosen on all samples, including those of ``quarter``; one sample is too few for a
         choice, so all tensors have the default estimator.
         ``quarter``: the part of the samples to leave out, 0 to QUARTERS - 1; QUARTERS leaves out none.

@@ -99,12 +99,12 @@ def read_recipe(
 
     Raise ParseError, with line and column, for an invalid text, and FileError for a file that cannot be read.
     The text form also gives the other errors of ``parse_model``, such as ShapeError, and ModelError if it
-    names a file by a path or, if ``folder`` is None, at all.
+    names a file by a path, or names any file although ``folder`` is None.
     ``label``: the name of the text, for errors.
-    ``fmt``: the format of the model of a ``test.recipe``; None: the one that the text itself tells
-    (``recipe_format``), otherwise tflite.
+    ``fmt``: the format of the model of a ``test.recipe``; None: the one that ``recipe_format`` finds in the
+    text, otherwise tflite.
     ``folder``: the folder of the files that the text names; None: it must not name any.
-    ``sure``: whether ``fmt`` is certain.  If not, what the text itself tells comes first.
+    ``sure``: whether ``fmt`` is certain.  If not, a format that ``recipe_format`` finds comes first.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):

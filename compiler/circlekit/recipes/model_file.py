@@ -42,8 +42,8 @@ class ModelFile:
     The constructor raises FileError if the file cannot be read, FormatError if it does not begin like a
     model, and LimitError if it is a pipe with more bytes than the memory limit.  Properties and methods raise
     FormatError if the flatbuffer is damaged; only ``findings`` returns the damage instead.  A wrong index in
-    a valid flatbuffer raises nothing: the result then has
-    ``(invalid: INDEX)`` in place of a name, or no data.
+    a valid flatbuffer raises nothing: the result then has ``(invalid: INDEX)`` in place of a name, or no
+    data.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -136,7 +136,7 @@ class ModelFile:
         """Return the bytes of the buffer ``index``; b"" for a wrong index.
 
         The bytes are in the table Buffer, or behind the flatbuffer if the table has an ``offset`` above 1.
-        What would lie beyond the end of the file is missing.
+        Bytes that would lie beyond the end of the file are left out.
         """
         buffers = self.tree.get("buffers", ())
         tree = buffers[index] if index < len(buffers) else {}

@@ -42,8 +42,8 @@ class Side:
     """One model with its figures.
 
     ``title``: ``before`` or ``after``; empty if there is only one model.  ``summary``: its size and its
-    interface.  ``arena``: the memory plan of the main graph, for activations and scratch buffers.
-    ``costs``: the cost of each operator of all graphs.
+    interface.  ``arena``: the memory plan of the main graph, for activations and scratch buffers, by the
+    planner of the format's default target.  ``costs``: the cost of each operator of all graphs.
     """
 
     title: str

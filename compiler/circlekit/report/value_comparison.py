@@ -28,9 +28,10 @@ GOOD_SQNR = 20.0
 class ValueComparison:
     """The differences of the values of two models.
 
-    ``outputs``: for each set of inputs, the comparison of each output that has elements.
+    ``outputs``: for each set of inputs, the comparison of each output.
     ``layers``: the comparison of each layer, on one set of inputs, in the order of the second model.
-    All of these have a similarity and a largest difference.
+    Comparisons without a largest difference or a similarity are left out: arrays that are empty, cannot be
+    compared, or have no element that is finite in both models.
     ``verdict``: a text.
 
     - Equal models: the largest difference of an output, which is within its tolerance, or that the outputs
@@ -55,7 +56,7 @@ class ValueComparison:
 
     @property
     def layer_errors(self) -> dict[str, float]:
-        """{name of a layer: its largest difference, relative to the largest magnitude of the first model}."""
+        """{name of a layer: its largest difference / its largest magnitude in the first model}."""
         errors = ((layer.name, layer.relative_to_largest) for layer in self.layers)
         return {name: error for name, error in errors if error is not None}
 
@@ -109,5 +110,5 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _measured(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return ``outcomes`` without those of arrays that are empty or could not be compared."""
+    """Return those of ``outcomes`` that have a largest difference and a similarity."""
     return [outcome for outcome in outcomes if outcome.relative_to_largest is not None]

@@ -109,8 +109,8 @@ class Context:
     ``named``: the names that the user gave.  Passes among them run without ``exact``.
     ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows; None: there is no restriction.
-    ``default_rules``: used if ``target`` is None, by passes that need rules all the same: the rules of the
-    format's default target, made when the first such pass asks for them.
+    ``default_rules``: the rules of the format's default target, for passes that need rules even if ``target``
+    is None; made when the first such pass asks for them.
     """
 
     format: str = "circle"
@@ -145,9 +145,9 @@ class Context:
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether the pass may rewrite ``op``; if so, count the rewrite.
 
-        ``sentence``: why the pass itself refuses; None if it does not refuse.  Then the target may forbid the
-        rewrite (``TargetRules.barred``), or the budget may be used up.  A refusal by the pass or by the
-        target is recorded as a near miss, with ``progress``.
+        ``sentence``: why the pass itself refuses; None if it does not refuse.  If it does not, the target may
+        still forbid the rewrite (``TargetRules.barred``), or the budget may be used up.  A refusal by the
+        pass or by the target is recorded as a near miss, with ``progress``.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:
@@ -220,7 +220,7 @@ def check_text(owner: type, attribute: str) -> None:
 
 
 def checked_changes(count: object, owner: Pass, method: str) -> int:
-    """Return ``count``, which ``method`` of the pass ``owner`` gave; raise RewriteError for no integer."""
+    """Return ``count``, the result of ``owner.method``; raise RewriteError unless it is an integer."""
     if not isinstance(count, Integral):  # True counts as 1
         place = f"{method} of the pass {owner.name or type(owner).__name__}"
         raise RewriteError(f"{place}: expected to get the number of changes, got {type(count).__name__}")

@@ -59,7 +59,7 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     used: set[str] = set()
     for attribute in TEXTS if values else ():
         text = (inspect.getdoc(cls) if attribute == "__doc__" else getattr(cls, attribute)) or ""
-        for _ in values:  # each round fills one level: a value can stand inside each of the others
+        for _ in values:  # one round for each level: a value may contain the $words of other values
             used |= _words_of(text) & values.keys()
             text = Template(text).safe_substitute(values)
         if endless := _words_of(text) & values.keys():
@@ -79,7 +79,7 @@ _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\('
 
 
 _COPY = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*")
-"""Matches ``result = value``: no picture, but the natural way to say that a value replaces the result."""
+"""Matches ``result = value``.  It is no picture; authors write it to say that a value replaces the result."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +120,7 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     others = [name for name in new.operand_names() if name not in in_pictures]
     if others and not computes_constants:
         raise RewriteError(f"{label}: `after` reads {others[0]}, which `before` does not have")
-    # ``may_match`` relies on ``operator_names``, which does not parse the text: both must find the same names
+    # ``may_match`` relies on ``operator_names``, which must find the same names as the parser
     if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
         raise RewriteError(f"{label}: expected each operator of `before` as `result = Operator(...)`")
     carry_attributes(old, new)  # sets ``carried`` of the nodes of ``old``

@@ -52,7 +52,7 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why there is no match: the reason (``sentence``) why the attempt with the most progress failed.
+    """Why there is no match: ``sentence`` says why the attempt with the most progress failed.
 
     ``progress``: 2 for each operator of the attempt, but 1 for an operator that has more operands or fewer
     results than the picture; 1 more if the whole picture matches and only the rewrite refuses.

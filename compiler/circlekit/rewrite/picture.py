@@ -233,7 +233,7 @@ class _Reader:
         if all(token.text != CUSTOM for token in call.kinds):
             return None
         if len(call.kinds) > 1:
-            self.source.fail(f"{CUSTOM} has no alternatives", call.kinds[0])
+            self.source.fail(f"`|` cannot join {CUSTOM} with other operators", call.kinds[0])
         if self.free:
             self.source.fail("`after` cannot create custom operators", call.kinds[0])
         code = call.operands.pop(0).literal if call.operands else None

@@ -250,8 +250,8 @@ class Rewrite(GraphPass):
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
         """Return the refusal of an interior value that has a user outside the match, or is a graph output.
 
-        ``compare_users``: whether the other users of values in ``spread`` are examined.  It is False when one
-        of them is itself examined (``_is_alike``); the others are then ignored.
+        ``compare_users``: whether the other users of values in ``spread`` are examined.  It is False while
+        ``_is_alike`` examines one of these users: then all others are ignored.
         """
         matched = set(match.ops.values())
         for node in self.old.nodes[:-1]:

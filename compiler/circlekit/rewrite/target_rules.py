@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _itself(op: Op) -> Sequence[Op]:
-    """Return ``op`` alone: the default of ``TargetRules.written``, where the file has the operator itself."""
+    """Return ``op`` alone: the default of ``TargetRules.written``, by which no operator is replaced."""
     return (op,)
 
 

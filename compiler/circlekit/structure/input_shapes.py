@@ -38,7 +38,7 @@ def parse_shapes(text: str) -> list[list[int]]:
 
 
 def shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
-    """Return the new shape of each input.
+    """Return the new shape of each input of ``graph``; an input that a dict does not name keeps its shape.
 
     Raise ModelError for a wrong number of shapes or an unknown name, ShapeError for an invalid shape.
     """

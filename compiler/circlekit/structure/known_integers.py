@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute integers of a model that depend only on constants and shapes, because they may be shapes."""
+"""Compute integer results that depend only on constants and shapes; operators may read them as shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 
 MAX_KNOWN_ELEMENTS = 1024
-"""Integer results with at most this many elements are computed, because they may be shapes."""
+"""Integer results with more elements than this are not computed: they are hardly shapes."""
 
 
 class KnownIntegers:

@@ -41,7 +41,7 @@ def merge(
     - ``connect`` names an input or an output that no model has, or connects an input with an output of its
       own model,
     - ``outputs`` names an unknown value, or
-    - ``connect`` or ``outputs`` has another type.
+    - ``connect`` is not a dict of names, or ``outputs`` contains anything but names.
 
     Raise ShapeError if an input differs in dtype, shape or quantization from the output that it reads, or
     from an input of the same name in another model.  An unknown dimension fits any dimension.

@@ -110,7 +110,7 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _reads_itself(groups: Mapping[int, _Group], home: Mapping[Op, _Group]) -> bool:
-    """Return whether ``groups``, as one group, would read a value that another group computes from its own.
+    """Return whether ``groups``, joined, would read a value that another group computes from their results.
 
     ``groups``: {id of the group: the group}.  ``home``: the group of each operator.
     """

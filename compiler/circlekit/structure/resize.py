@@ -49,7 +49,8 @@ def _resized(model: Model, shapes: Sequence[Shape | None], outer: bool) -> Model
 
     The contents of a resource variable may get another shape, which may depend on the former contents.  Then
     a trial with unknown dimensions of these contents infers the shapes of the assigned values, and
-    READ_VARIABLE gets these shapes.  If other shapes are assigned then, it gets an unknown rank.
+    READ_VARIABLE gets these shapes.  If the assigned values then have other shapes, READ_VARIABLE gets an
+    unknown rank.
     ``outer``: see ``_changes_leading_ones``.
     """
 

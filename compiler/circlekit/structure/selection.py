@@ -56,7 +56,7 @@ def _checked_ids(ids: object, count: int) -> Iterator[int]:
 def parse_ids(text: str) -> Iterator[int]:
     """Return an iterator of the numbers in a text such as ``1-3,5``: 1, 2, 3, 5.
 
-    Raise ModelError for other text, at once.
+    Raise ModelError for other text; the call raises it, not the iterator.
     """
     ranges = []
     for word in text.split(","):

@@ -17,7 +17,7 @@ from circlekit.errors import counted
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.targets.target import Target
-from circlekit.targets.target_choice import Refusal
+from circlekit.targets.target_choice import OperatorCheck
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class CutFinder:
     ``refusal``: a function that returns why the delegate does not run an operator; None if it does.
     """
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: OperatorCheck) -> None:
         self.refusal = refusal
         self._state: tuple[Graph, int] | None = None  # the graph and epoch of the next fields
         self._refused: frozenset[Op] = frozenset()

@@ -151,7 +151,7 @@ def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | No
     """
     largest = max(plan.offsets, default=0)
     if largest > MAX_UINT32:
-        raise UnsupportedError(f"an execution plan has offsets below 4 GiB, this one needs {largest:,}")
+        raise UnsupportedError(f"execution plan: expected offsets below 4 GiB, got {largest:,}")
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     # a graph output has the value of another node: the begin of the lifetime tells the two buffers apart
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}

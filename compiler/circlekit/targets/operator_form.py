@@ -6,8 +6,8 @@ operand, an int8 operand quantized per channel, an absent optional operand, and 
 are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization without scales, ``qb`` for a
 scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors,
 because no kernel is chosen by such a scale.  The scale may still matter, though the form does not show it:
-QUANTIZE and DEQUANTIZE compute with that of an int32 tensor, and some layers of LiteRT refuse a bias whose
-scale is not the scale of the data times that of the weights.
+QUANTIZE and DEQUANTIZE compute with the scale of an int32 tensor, and some kernels of LiteRT refuse a bias
+whose scale is not the scale of the data times the scale of the weights.
 """
 
 from __future__ import annotations

@@ -47,8 +47,9 @@ def highest_rank(op: Op) -> int:
 def broadcast_rank(op: Op) -> int:
     """Return the highest known rank of the ``layout_operands``; 0 if they all have the same shape.
 
-    They are the operands that have the axes of the result.  If their shapes differ, an elementwise operator
-    broadcasts them.  For an operator with one such operand, as the variadic one of CONCATENATION, return 0.
+    ``layout_operands`` are the operands that have the axes of the result.  If their shapes differ, an
+    elementwise operator broadcasts them.  For an operator with only one, such as the variadic operand of
+    CONCATENATION, return 0.
     """
     names = op.layout_operands if len(op.layout_operands) > 1 else ()
     operands = [value for name, value in op.operand_items() if name in names]

@@ -16,8 +16,8 @@ if ``forms`` is "any".
 
 Other keys of a table:
 
-    extends       the name of a table whose operators the target also has, and whose keys count if this table
-                  lacks them
+    extends       the name of another table: its operators are added to those of this table, and its other
+                  keys apply if this table lacks them
     custom        the custom operators that run
     delegated     the operators that a delegate of the runtime, such as XNNPACK, runs, in the layout of
                   ``operators``.  An entry may also have the key ``strict``: for each kind of constraint
@@ -148,8 +148,9 @@ class Target:
         output = next((v for v in op.results if op.graph is not None and op.graph.is_output(v)), None)
         if output is None or not self._is_unpacked(output):
             return None
-        sentence = f"the delegate of {self.title} unpacks %{output.name} from a constant, and sets no output"
-        return _Shortfall(sentence, "outputs that are not unpacked from constants")
+        fault = f"unpacks the output %{output.name} from a constant, and leaves it unset"
+        change = "outputs that are not unpacked from constants"
+        return _Shortfall(f"the delegate of {self.title} {fault}", change)
 
     def _is_unpacked(self, value: Value | None) -> bool:
         """Return whether the delegate computes ``value`` from a constant when the model is loaded."""

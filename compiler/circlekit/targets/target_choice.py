@@ -19,7 +19,7 @@ TargetChoice = str | Target | Iterable[str | Target] | None
 None: the default target of the model's format.
 """
 
-Refusal = Callable[[Op], str | None]
+OperatorCheck = Callable[[Op], str | None]
 """A function that returns why an operator cannot run, as a sentence; None if it can."""
 
 
@@ -45,7 +45,7 @@ class TargetSet:
         return next(filter(None, (target.delegate_refusal(op) for target in self.targets)), None)
 
     @property
-    def checks(self) -> tuple[Refusal, ...]:
+    def checks(self) -> tuple[OperatorCheck, ...]:
         """The functions that examine an operator: ``refusal`` and, with a delegate, ``delegate_refusal``."""
         has_delegate = any(target.delegated for target in self.targets)
         return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)

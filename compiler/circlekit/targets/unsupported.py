@@ -12,7 +12,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.targets.ignored_attributes import tolerated
 from circlekit.targets.planners import PLANNERS
 from circlekit.targets.target import Target
-from circlekit.targets.target_choice import Refusal
+from circlekit.targets.target_choice import OperatorCheck
 
 INPUT = "input"
 """The value of ``Finding.operator`` in a finding about an input of the model."""
@@ -69,7 +69,7 @@ class Finding:
         return f"{self.where}: {self.reason}{'; ' if self.remedy else ''}{self.remedy}"
 
 
-def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
+def find_unsupported(model: Model, target: Target, refusal: OperatorCheck | None = None) -> list[Finding]:
     """Return a finding for each operator that ``target`` cannot run, and each input or output it cannot take.
 
     Operators that the target refuses, but that run correctly in this model, are left out (see ``tolerated``).

@@ -98,7 +98,7 @@ def check_pass(
 
 
 def _checked(tested: type[Pass] | str) -> type[Pass]:
-    """Return the class of the pass ``tested``, which may be its name; raise RewriteError for no pass."""
+    """Return the class of the pass ``tested``; raise RewriteError unless it is a named pass, or its name."""
     if isinstance(tested, str):
         return find_pass(tested)
     if not (isinstance(tested, type) and issubclass(tested, Pass)):

@@ -223,10 +223,11 @@ class ModelBuilder:
                     op.drop_inputs()
 
     def _outputs(self) -> list[Value]:
-        """Return random outputs: the newest value and some others.
+        """Return random outputs: the newest result and some others.
 
-        Sometimes one value is an output twice, or an input or a constant is an output.  If there are no
-        results, a reshaped input is the output, or, if a RESHAPE cannot keep its shape, the input itself.
+        If there are no results, and rarely otherwise, a reshaped input is appended to the results, or the
+        input itself if a RESHAPE cannot keep its shape.
+        Sometimes one value is an output twice, or an input or a constant is an output.
         """
         results = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
         if not results or self.chance(0.05):

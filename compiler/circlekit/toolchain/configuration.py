@@ -111,7 +111,7 @@ def read_configuration(path: str) -> Configuration:
 
 
 def read_text(path: str, words: str) -> str:
-    """Return the UTF-8 text in the file at ``path``, in which ``~`` stands for a home directory.
+    """Return the UTF-8 text in the file at ``path``; ``~`` in the path stands for a home directory.
 
     ``words``: the beginning of the message if the file cannot be read.  Raise DriverError if the file cannot
     be read, or is not UTF-8.

@@ -80,7 +80,7 @@ A metric leaves out outputs with fewer elements.
 NO_REAL_NUMBERS = (DType.COMPLEX64, DType.COMPLEX128, DType.STRING)
 """The dtypes of outputs for which there are no metrics."""
 
-Record = Callable[[int, list[Array], list[Array]], None]
+OutputRecorder = Callable[[int, list[Array], list[Array]], None]
 """A function that gets, for each sample, its number from 0 and the outputs of the first and second model."""
 
 
@@ -102,14 +102,14 @@ def compare_outputs(
     second: Model,
     samples: Iterable[tuple[Sequence[Array], Sequence[Array]]],
     metrics: Sequence[str],
-    record: Record | None = None,
+    recorder: OutputRecorder | None = None,
 ) -> Iterator[str]:
     """Run both models on ``samples``; yield the lines that circle-eval-diff prints.
 
     The outputs of ``first`` are the reference.
     ``samples``: one or more pairs (inputs of the first model, inputs of the second model), arrays in the
     order of the graph's inputs.
-    ``metrics``: keys of METRICS.  ``record``: is called with the outputs for each sample.
+    ``metrics``: keys of METRICS.  ``recorder``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
     also raise ModelError for different dtypes, and for outputs that are complex numbers or strings.  Raise
     the errors of ``Interpreter.run``.
@@ -132,8 +132,8 @@ def compare_outputs(
             run.reset()  # variables get their initial values
         left, right = (run.run(list(sample)) for run, sample in zip(runs, pair, strict=True))
         _check_shapes(first, second, left, right)
-        if record is not None:
-            record(count, left, right)
+        if recorder is not None:
+            recorder(count, left, right)
         yield f"Evaluating {count}'th data"
         count += 1
         for index, (a, b) in enumerate(zip(left, right, strict=True)):

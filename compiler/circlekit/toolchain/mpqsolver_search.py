@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What circle-mpqsolver and ``one-quantize --ampq`` share: read the errors of tensors, and bisect."""
+"""Functions of circle-mpqsolver and of ``one-quantize --ampq``: read the errors of tensors, and bisect."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Write to the file OUTPUT.log what the methods of this session print or log in the block.
+        """Write all that the methods of this session print or log in the block to the file OUTPUT.log.
 
         The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.

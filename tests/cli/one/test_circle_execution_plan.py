@@ -116,7 +116,7 @@ def test_offsets_of_4_gib_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     """The input and the result of NEG have 4 GiB each; the node of the graph output comes after them."""
     (tmp_path / "net.ck").write_text("graph main(%x: f32[1024,1024,1024]) -> %y { %y = Neg(%x) }")
     assert main([str(tmp_path / "net.ck"), str(tmp_path / "out.circle")]) == 1
-    assert "offsets below 4 GiB, this one needs 8,589,934,592" in capsys.readouterr().err
+    assert "expected offsets below 4 GiB, got 8,589,934,592" in capsys.readouterr().err
     assert not (tmp_path / "out.circle").exists()
 
 

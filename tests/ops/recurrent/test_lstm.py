@@ -279,7 +279,7 @@ def test_bidirectional_integers_have_no_kernel() -> None:
 def test_a_basic_lstm_needs_its_operands(absent: int) -> None:
     values: list[Value | None] = [Value("v", f32, (1, 4)) for _ in range(5)]
     values[absent] = None
-    with pytest.raises(ShapeError, match="a basic LSTM: expected input, last output, weights, bias and cell"):
+    with pytest.raises(ShapeError, match="a basic LSTM: expected input, previous output, weights, bias"):
         Lstm(*values, kernel_type=LSTMKernelType.BASIC)
 
 

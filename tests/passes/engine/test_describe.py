@@ -34,8 +34,14 @@ def test_section_of_a_pass() -> None:
         "    x",
         "```",
         "",
-        "Conditions: takes everything.",
+        "Conditions: The slice takes all elements of ``x``.",
     ]
+
+
+def test_condition_without_docstring_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = all_passes()["remove_unnecessary_slice"]
+    monkeypatch.setattr(vars(item)["takes_everything"], "__doc__", None)
+    assert list(section(item))[-1] == "Conditions: takes everything."
 
 
 def test_rules_that_differ_only_in_before_are_one_block() -> None:

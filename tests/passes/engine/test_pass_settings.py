@@ -43,7 +43,8 @@ def test_names_are_a_string_or_a_list(value: object) -> None:
         ("freeze_decay", 1.5, "expected a number from 0 to below 1, got 1.5"),
         ("freeze_decay", "much", "expected a number from 0 to below 1, got much"),
         ("freeze_warmup", True, "expected an integer, got True"),
-        ("freeze_warmup", "few", "expected an integer, got 'few'"),
+        ("freeze_warmup", "few", "expected an integer of 0 or more, got 'few'"),
+        ("freeze_warmup", -1, "expected an integer of 0 or more, got '-1'"),
         ("freeze_batchnorm", 3, "expected the path of an HDF5 file or a list of records, got int"),
     ],
 )

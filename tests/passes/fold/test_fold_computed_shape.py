@@ -56,3 +56,28 @@ def test_an_input_as_shape_leaves_what_the_result_states(types: tuple[str, str],
     circlekit.optimize(model, ["fold_computed_shape"])
     (op,) = model.main
     assert (op.inputs[1] is not None and op.inputs[1].is_const) == folded
+
+
+EMPTY_ENTRIES = """
+graph main(%x: f32[1], %s: i32[0]) -> %z {
+  %c = const i32[0] []
+  %p = Pack(%c, %s) {values_count: 2}
+  %z = Reshape(%x, %p) : f32[?]
+}
+"""
+SLICE_WITHOUT_ENTRIES = """
+graph main(%x: f32[?]) -> %z {
+  %s = Shape(%x) {out_type: i32}
+  %b = const i32[0] []
+  %i = StridedSlice(%s, %b, %b, %b) {shrink_axis_mask: 1}
+  %p = Pack(%i) {values_count: 1}
+  %z = Reshape(%x, %p) : f32[?]
+}
+"""
+
+
+@pytest.mark.parametrize("text", [EMPTY_ENTRIES, SLICE_WITHOUT_ENTRIES])
+def test_operands_without_elements_are_no_entries(text: str) -> None:
+    model = circlekit.parse(text)
+    circlekit.optimize(model, ["fold_computed_shape"])
+    assert model.main.ops[-1].code == "RESHAPE"

@@ -145,7 +145,7 @@ def test_signs_move_into_a_factor_not_larger_than_what_is_negated(
     text = graph(f"{HALVES}%y = Mul(%c, %s)", shape).replace("%x:", f"%s: f32[{factor}], %x:")
     check_pass(text, SIGNS, ["Split", "Concatenation", "Mul", "Mul"] if is_moved else None)
     if not is_moved:
-        product = "its product with the signs is larger than what the NEGs read"
+        product = "its product with the signs has more elements than the NEGs read"
         check_pass(text, SIGNS, refused=f"%s: is not constant, and {product}")
 
 

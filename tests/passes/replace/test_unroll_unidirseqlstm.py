@@ -147,8 +147,8 @@ def test_longest_sequence_that_is_unrolled(monkeypatch: pytest.MonkeyPatch, time
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (lstm("2,?,2", 2), "expected an input without unknown or empty dimensions"),
-        (lstm("2,0,2", 2), "expected an input without unknown or empty dimensions"),
+        (lstm("2,?,2", 2), "expected an input of known dimensions above 0, got f32[2,?,2]"),
+        (lstm("2,0,2", 2), "expected an input of known dimensions above 0, got f32[2,0,2]"),
         (lstm("2,2,2", 2).replace("f32[2,2,2]", "f32[*]"), "expected an input of f32 and rank 3, got f32[*]"),
         (lstm("2,2", 2), "expected an input of f32 and rank 3, got f32[2,2]"),
         (lstm("2,2,2", 2).replace("f32[2,2,2]", "i8[2,2,2]"), "rank 3, got i8[2,2,2]"),

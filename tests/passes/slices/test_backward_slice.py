@@ -202,6 +202,14 @@ STAY = {
            %y = Slice(%a, [0, 1, 0], [2, 2, 5])""",
         "Mul shares a constant with other operators",
     ),
+    "a constant with scales along the axis that the slice drops": (
+        """%q = Quantize(%x) : i8[2,4,5] quant(scale: 0.5)
+           %k = const i8[2,1,1] quant(scale: [0.5, 0.25]) [1, 2]
+           %a = Mul(%q, %k) : i8[2,4,5] quant(scale: 0.5)
+           %y = StridedSlice(%a, [1, 0, 0], [2, 4, 5], [1, 1, 1]) {shrink_axis_mask: 1}
+             : i8[4,5] quant(scale: 0.5)""",
+        "Mul has the constant %k, which cannot be sliced",
+    ),
     "a factor on its way to a layer": (
         """%i = Conv2D(%u, %f, %b) %p = Pad(%i, [[0, 0], [1, 1], [0, 0], [0, 0]]) %a = Mul(%p, 2.0)
            %y = Slice(%a, [0, 1, 0, 0], [1, 2, 3, 6])""",

@@ -136,3 +136,15 @@ def test_random_samples_have_the_distributions_of_one() -> None:
     assert 0 <= integers.min() < 10
     assert 90 < integers.max() <= 100
     assert bools.dtype == np.bool_
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_random_samples_of_a_float_input_with_indices_are_whole_numbers_below_the_size(dtype: str) -> None:
+    text = f"""graph main(%x: {dtype}[20000]) -> %y {{
+      %table = const f32[100,1] zeros
+      %i = Cast(%x)       : i32[20000]
+      %y = Gather(%table, %i)
+    }}"""
+    ((indices,),) = RandomSamples(circlekit.parse(text), 1, like_one=True)
+    assert indices.dtype.name == {"f16": "float16", "f32": "float32"}[dtype]
+    assert set(indices.tolist()) == set(range(100))

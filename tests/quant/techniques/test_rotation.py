@@ -94,7 +94,8 @@ def test_layers_to_rotate_must_exist(which: str) -> None:
 @pytest.mark.parametrize("start", [8, -8])
 def test_rotated_channels_must_exist(start: int) -> None:
     """The first layer has 16 output channels, the second 16 input channels."""
-    with pytest.raises(ModelError, match=rf"no channels of %v and %y fit start {start}"):
+    message = f"expected 16 of the 16 channels of %v, which %y reads, got channels {start} to {start + 15}"
+    with pytest.raises(ModelError, match=message):
         rotate(net(), [Rotation("v", "y", start, 8)])
 
 

@@ -140,7 +140,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["metadata"]:
         yield "metadata", ", ".join(f"{name} ({size:,} bytes)" for name, size in summary["metadata"].items())
     if summary["fault"] is not None:
-        hint = "" if size is None else " (circlekit verify lists all violated rules)"  # it takes no texts
+        hint = "" if size is None else " (circlekit verify lists all violated rules)"  # not of a text
         yield "fault", summary["fault"] + hint
 
 

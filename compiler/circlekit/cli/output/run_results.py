@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``circlekit run`` prints: inputs, outputs and times, as text and as a JSON document."""
+"""Make the output of ``circlekit run``: inputs, outputs and times, as text or as a JSON document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MARGIN = "    "
 
 @dataclass
 class Entry:
-    """What is run: a ``graph``, its ``index`` in the model, and the names to show for its ``outputs``."""
+    """The ``graph`` to run, its ``index`` in the model, and the names to show for its ``outputs``."""
 
     graph: Graph
     index: int
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass
 class Finished:
-    """What was run, and its results.
+    """The finished runs of a graph, and their results.
 
     ``records`` and ``outputs``: the input arrays and the output arrays of each run, by the label of the
     record.  ``timing``: None if no flag asked for it.

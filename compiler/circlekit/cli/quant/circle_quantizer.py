@@ -153,15 +153,15 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
             quantize_onnx_model(model)
 
 
-def _supported(word: str, what: str, known: Iterable[str]) -> str:
+def _supported(word: str, kind: str, known: Iterable[str]) -> str:
     """Return ``word`` in lower case; raise UnsupportedError with ONE's message if it is not in ``known``.
 
-    ``what``: what ``word`` names, for the message: "output type" or "granularity".
+    ``kind``: the kind of ``word``, for the message: "output type" or "granularity".
     """
     if word.lower() in known:
         return word.lower()
-    plural = what.replace("type", "types")  # as in ONE, "granularity" has no plural
-    raise UnsupportedError(f"Unsupported {what} {word!r}. List of supported {plural}: {', '.join(known)}")
+    plural = kind.replace("type", "types")  # as in ONE, "granularity" has no plural
+    raise UnsupportedError(f"Unsupported {kind} {word!r}. List of supported {plural}: {', '.join(known)}")
 
 
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:

@@ -51,9 +51,9 @@ def _declare(parser: Parser) -> None:
         "--visq_file", metavar="FILE", help="errors of tensors, as visq writes them; for --bisection auto"
     )
     parser.add_argument(
-        "--save_intermediate", type=output_path, metavar="FOLDER", help="write what is tried, and its errors"
+        "--save_intermediate", type=output_path, metavar="FOLDER", help="write all tried models and errors"
     )
-    parser.add_switch("--patterns", help="make operators int16 that the next two flags select")
+    parser.add_switch("--patterns", help="make the operators int16 that the next two flags select")
     parser.add_switch("--u8_layernorm_with_s16_variance", help="operators for the variance of layer norms")
     parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")
     for side in ("input", "output"):

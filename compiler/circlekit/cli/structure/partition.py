@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """circlekit partition and ONE's circle-partitioner divide a model; circle-part-driver runs its parts.
 
-A backend is the name of what runs an operator, such as cpu.  A connection file lists the files of the parts
-and the names of their inputs and outputs.
+A backend is something that runs operators, given by a name such as cpu.  A connection file lists the files
+of the parts and the names of their inputs and outputs.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class GraphInputs:
         """Return an array for each input, in order; None if it is not clear which array an input gets.
 
         ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.  But the result is None if two arrays are for the same input, or if a number has no input.
+        ignored.  But the result is None if two arrays are for the same input, or if the number in a name is
+        not that of an input.
         If there is one input and one array, the array may have any name.
         ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of the operators of a quantized model against the float model that it was made from.
 
-Results with equal names in the two models belong together.  The error that an operator *adds* is its own
+Results with equal names in the two models are compared.  The error that an operator *adds* is its own
 error, without the errors of its operands.  To measure this error, the float operator is computed on the real
 numbers that the quantized operator reads, and its result is compared with that of the quantized operator.
 """

@@ -30,10 +30,10 @@ FastKernel = Callable[..., Array]
 def prepare(op: Op) -> FastKernel | None:
     """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``).
 
-    There are fast paths for elementwise operators on integers of few bits (see ``has_table``), for most
-    convolutions of rank 4 whose filter and bias are constant (see ``_convolution``), and for FULLY_CONNECTED
-    with constant integer weights.  The result of a DEQUANTIZE of a constant counts as constant, so that a
-    model with float16 weights runs like one with the same weights as float32.
+    There are fast paths for elementwise operators on integers of 8 or 16 bits (see ``has_table``), for most
+    convolutions of rank 4 (see ``_convolution``), and for FULLY_CONNECTED with integer weights.  Filter or
+    weights, and the bias if there is one, must be constant.  The result of a DEQUANTIZE of a constant counts
+    as constant, so that a model with float16 weights runs like one with the same weights as float32.
     """
     if has_table(op):
         return ElementwiseTable(op)
@@ -80,7 +80,7 @@ def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> Fas
     """Return the fast path of ``op``; None for
 
     - a rank other than 4;
-    - a grouped convolution;
+    - a grouped convolution, or a filter whose channels do not fit those of the input;
     - a filter that is empty or not finite;
     - an input whose number of channels is 0 or unknown.
 

@@ -25,14 +25,15 @@ class FastFullyConnected:
     """FULLY_CONNECTED on integers, or on floats with integer weights (hybrid); weights and bias are constant.
 
     The plain kernel converts the weights to floats in every run, and looks at all of them to choose a dtype
-    in which their sums are exact.  Here the dtype, the output stage and the converted weights are kept; if
-    the latter are larger than KEPT_WEIGHT_BYTES, they are converted again in every run.
+    in which the sums of products are exact.  Here the dtype, the output stage and the converted weights are
+    kept; converted weights larger than KEPT_WEIGHT_BYTES are not kept, but converted again in every run.
     """
 
     def __init__(self, op: FullyConnected, weights: Array, bias: Array | None) -> None:
-        """Prepare ``op``; raise UnsupportedError for shuffled or no weights, or scales of blocks.
+        """Prepare ``op`` for ``weights``: integers, as the kernel gets them.
 
-        ``weights``: integers, as the kernel gets them.
+        Raise UnsupportedError if the weights are shuffled, have no elements or a rank other than 2, or have a
+        scale for each block.
         """
         self.op = op
         if op.weights_format is not WeightsFormat.DEFAULT or weights.ndim != 2 or not weights.size:
@@ -43,6 +44,7 @@ class FastFullyConnected:
         self.stage = None if self.is_hybrid else dense_output_stage(op, bias, len(weights))
         exact = exact_dense_weights(op, weights)
         self.dtype = exact.dtype
+        # no zero point is subtracted from the weights, so ``exact`` only has to change their dtype
         self.is_centered = self.is_hybrid or not dense_zero_points(op, len(weights)).any()
         self.prepared = exact if exact.nbytes <= KEPT_WEIGHT_BYTES else None
 

@@ -187,7 +187,7 @@ def _operators(model: Model) -> Iterator[Finding]:
     has_recursion = False
     for caller, callee in recursive_calls(model):
         has_recursion = True
-        message = f"it calls graph {numbers[id(callee)]}, which calls it"
+        message = f"it calls graph {numbers[id(callee)]}, which calls it back, directly or through others"
         yield Finding("recursion", f"subgraphs[{numbers[id(caller)]}]", message)
     for graph in model.graphs:
         for number, op in enumerate(graph):

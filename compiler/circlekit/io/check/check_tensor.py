@@ -110,8 +110,8 @@ def _strings_fault(data: Array, count: int) -> str:
 def _quantization_findings(value: Value, quantization: Quantization, path: str) -> Iterator[Finding]:
     """Yield the findings about a quantization.
 
-    They are about the number of scales, zero points, minima and maxima, and about the values of scales and of
-    the zero points of integers.  ``path``: the path of the quantization's table.
+    The numbers of scales, zero points, minima and maxima are checked, and the values of scales and of the
+    zero points of integers.  ``path``: the path of the quantization's table.
     """
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):

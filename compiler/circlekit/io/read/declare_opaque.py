@@ -21,8 +21,8 @@ def declare_opaque(model: Model, label: str) -> None:
     """Replace each opaque operator of ``model`` whose code has a class by an operator of that class.
 
     Custom operators and unknown codes stay opaque.  So does an operator with the field ``misfit`` in
-    ``extra``: the reason why the operator did not fit its class when the text was printed.  Raise ParseError
-    if any other opaque operator does not fit its class.  ``label``: the name of the text, for messages.
+    ``extra``: the reason why the operator does not fit its class.  Raise ParseError if any other opaque
+    operator does not fit its class.  ``label``: the name of the text, for messages.
     """
     loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)  # no bytes, no operator codes
     numbers = {id(graph): index for index, graph in enumerate(model.graphs)}

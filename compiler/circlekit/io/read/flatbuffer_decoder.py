@@ -12,10 +12,9 @@ n / 4 of them.  If the decoder follows more, the file refers to the same tables 
 refused.  A file of more than MAX_TABLES tables is refused too.  The depth of the tree is bounded, because no
 table of the schema contains itself.
 
-What the verifier of the C++ flatbuffers library refuses is refused here too, with two exceptions: a wrong
-identifier, which callers check with ``identify``, and more than RUNTIME_TABLES tables, which they check with
-``Decoder.tables``.  In strings, bytes that are not UTF-8 become surrogates (``surrogateescape``), which are
-written back as the same bytes.
+The decoder makes all checks of the verifier of the C++ flatbuffers library except two, which callers make:
+the identifier (``identify``), and the limit of RUNTIME_TABLES tables (``Decoder.tables``).  In strings, bytes
+that are not UTF-8 become surrogates (``surrogateescape``), which are written back as the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 from circlekit.ir.tensor import Array
 
 HEADER_BYTES = 8
-"""The size of what every file begins with: the offset of the root table, and the identifier."""
+"""The size of the first fields of every file: the offset of the root table, and the identifier."""
 
 MAX_WARNINGS = 20
 """At most this many lost fields of a file are reported."""

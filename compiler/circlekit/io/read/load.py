@@ -81,8 +81,8 @@ class Loader:
     ``buffers``: the bytes of each buffer, or None if it has none.  ``used_buffers``: the indices of buffer 0
     and of the buffers to which tensors and metadata refer.
     ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
-    ``has_rank``: whether the file says which ranks are known.  It does if the field ``has_rank`` is true in
-    some tensor, if every tensor has this field and no dimensions, or if TensorFlow's converter wrote
+    ``has_rank``: whether the file says which ranks are known.  A file says so if the field ``has_rank`` is
+    true in some tensor, if every tensor has this field and no dimensions, or if TensorFlow's converter wrote
     MARKS_RANKS.  In such a file, a tensor without dimensions is a scalar if its ``has_rank`` is true or it is
     a constant; else its rank is unknown.  In other files, all tensors without dimensions are scalars.
     """
@@ -124,7 +124,7 @@ class Loader:
     def index(self, number: int, count: int, path: str, what: str) -> int:
         """Return ``number`` if it is an index from 0 to ``count`` - 1; else fail.
 
-        ``path``: where the file has the index.  ``what``: what it refers to: "buffer", "tensor" or "graph".
+        ``path``: where the file has the index.  ``what``: "buffer", "tensor" or "graph", for the message.
         """
         if not 0 <= number < count:
             self.fail(f"{what}-index", path, f"index {number}, there are {count} {what}s")

@@ -142,8 +142,8 @@ class OpLoader:
 
         If the operator does not fit that class, return a sentence that says why.  If no class is declared,
         return "".
-        If the operator fits, remove its options table from ``tree``.  What the attributes do not express
-        (other fields, empty vectors) becomes the field "options" of ``tree``.
+        If the operator fits, remove its options table from ``tree``.  The part of the table that attributes
+        do not express (other fields, empty vectors) becomes the field "options" of ``tree``.
         ``path``: the path of the operator.  Raise InvalidFile for an index without a graph.
         """
         kind = REGISTRY.get(code)

@@ -41,7 +41,7 @@ class Encoded:
 
     ``skeleton``: everything except the payloads.  ``payloads``: the data of buffers, and custom options that
     are external data, in the order of their positions.
-    ``sources``: the maps of the files from which the model was loaded, of which the bytes may be views.
+    ``sources``: maps of files; the data of payloads may be views of these maps.
     ``tail``: bytes to append.
     """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the Python types of what is written into the fields of the file's tables.
+"""Check the Python types of the values for the fields of the file's tables.
 
-A model as text can state such fields, with data of any type.
+A model as text can state such fields, with values of any type.
 """
 
 from __future__ import annotations

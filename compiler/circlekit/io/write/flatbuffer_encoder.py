@@ -2,11 +2,12 @@
 """Encode trees as flatbuffers, driven by the schema and written front to back.
 
 First in the file comes the skeleton: everything except the data of buffers, and except custom options that
-are external data.  These follow, each at a multiple of 16 bytes.  So a file of any size is written from a
-skeleton in memory and from the constants, which are not copied.  The same tree gives the same bytes.
+are external data.  Then follow these data, each at a multiple of 16 bytes.  So a file of any size is written
+from a skeleton in memory and from the constants, which are not copied.  The same tree gives the same bytes.
 
 A table begins with the distance to its vtable, which lists the offsets of the fields in the table by slot
-(number of the field).  What does not fit a field is written behind the table; the field has the offset to it.
+(number of the field).  A string, vector or other table is written behind the table, and its field has the
+offset to it.
 """
 
 from __future__ import annotations

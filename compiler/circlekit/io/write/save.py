@@ -30,9 +30,9 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
     The file is on the disk when this function returns, so a loss of power leaves the old or the new file.  In
     two cases, the system writes the file to the disk later: if there was no file at ``path``, or if the model
     was loaded from a different file, which still exists.
-    Raise UnsupportedError if the format is unknown or cannot express the model.  Raise ModelError for
-    what no file can hold, for example a constant whose data do not have its dtype.  Raise FileError if the
-    file cannot be written, or if the file that the model was loaded from has changed since.
+    Raise UnsupportedError if the format is unknown or cannot express the model.  Raise ModelError if no file
+    can hold the model, for example because the data of a constant do not have its dtype.  Raise FileError if
+    the file cannot be written, or if the file that the model was loaded from has changed since.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 

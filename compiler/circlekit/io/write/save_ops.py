@@ -35,7 +35,7 @@ class OpSaver:
 
     ``origin``: the origin of the model if the input file has the format to write, else NO_ORIGIN.
     ``input_format``: the format of the input file; for a model that was not loaded from a file, the format of
-    the model.  ``keeps_format``: whether it is the format to write.
+    the model.  ``keeps_format``: whether ``input_format`` is the format to write.
     ``codes``: the tables of the operator codes (operator, custom code, version): first those of the input
     file, then new ones.
     ``input_keys``: the CodeKey of each operator code of the input file.

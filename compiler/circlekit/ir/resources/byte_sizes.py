@@ -18,7 +18,7 @@ def byte_unit(size: float) -> tuple[int, str]:
 
 
 def display_unit(size: float) -> tuple[int, str]:
-    """Return the unit in which to show ``size`` with one decimal, as ``byte_unit`` does."""
+    """Return the unit in which to show ``size`` with one decimal, in the form of ``byte_unit``."""
     return byte_unit(size * 1024 / 1023.95)  # 1023.95 KiB would be rounded to 1024.0 KiB
 
 

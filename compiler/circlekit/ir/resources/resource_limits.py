@@ -5,7 +5,7 @@ A model may ask for arrays of any size.  A request above the limit raises LimitE
 size, before memory is allocated.
 
 The limits are a context variable, not a parameter, because a command or a caller of the API sets them, while
-kernels and fillers far below check them.  They hold inside a ``with`` block, in its thread or task only.
+kernels and fillers far below check them.  Limits hold inside a ``with`` block, in its thread or task only.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Return whether ``data`` is packed or sparse bytes, without the dtype and shape of ``value``."""
+    """Return whether ``data`` are bytes (packed, sparse, compressed) without dtype and shape of ``value``."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 

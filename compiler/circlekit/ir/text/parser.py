@@ -252,7 +252,7 @@ class _GraphBuilder:
             message = f"expected {counted(len(call.results), 'type')}, one for each result, got {len(types)}"
             self.source.fail(message, call.types[0].token)
         stated = [Value("", t.dtype, t.shape) for t in types if t.dtype is not None and t.has_shape]
-        # a call that names no results lacks no type; types are inferred all the same, because only the shape
+        # a call that names no results lacks no type.  Types are inferred nevertheless, because only the shape
         # rule knows whether the operator has results (an Opaque has no shape rule)
         is_typed = len(stated) == len(call.results) and (bool(types) or cls is OpaqueOp)
         if cls is OpaqueOp and not is_typed:

@@ -88,7 +88,7 @@ class TypeNode:
     - In pictures: each is a number, a name ("_" is any size), or alternatives such as "O|1".  A leading "*"
       is any number of ones.
 
-    ``suffixes``: what follows, such as ``quant(...)``, and ``variable`` as ``Arguments`` without arguments.
+    ``suffixes``: such as ``quant(...)``; ``variable`` is stored as ``Arguments`` without arguments.
     ``token``: the first token of the type.
     """
 

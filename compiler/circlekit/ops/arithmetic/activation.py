@@ -12,7 +12,7 @@ Class arguments:
 - ``reference_version``: the newest version that LiteRT's reference kernels implement; 0: they lack the
   operator.
 - ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.
-- ``function``: what ``compute`` applies, unless the class defines ``compute``.
+- ``function``: the numpy function that ``compute`` applies, unless the class defines ``compute``.
 - ``bounds``: see ``Clamped``.
 """
 

@@ -105,7 +105,8 @@ class ConvolutionLayer(Op):
     def _window_count(self, size: Dim, taps: Dim, stride: int, dilation: int) -> Dim:
         """Return the number of windows along one axis; None if unknown.
 
-        Raise ShapeError where LiteRT computes a negative number, and as ``padded_window_count`` does.
+        Raise ShapeError if LiteRT would compute a negative number of windows; for other errors see
+        ``padded_window_count``.
         """
         count = padded_window_count(size, taps, stride, dilation, self.padding)
         if size is not None and taps is not None and self.padding is Padding.VALID:

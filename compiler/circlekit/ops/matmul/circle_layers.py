@@ -45,11 +45,12 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
     First, the query q and the key of the token are rotated as in GPT-NeoX.  Then the key and the value of the
     token are stored in the caches at ``position`` (an operand of one element).  The result is
 
-        wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
+        softmax(q * k_cache^T / sqrt(head) + mask) * v_cache * wo^T
 
-    over the first ``position`` + 2 positions of the caches.  As in onert, this number of positions is rounded
-    up to a multiple of 32, but is at most the length of each cache and of the mask.  A cache that is a
-    variable is updated.  Other caches are not modified here; onert does modify them.
+    over the first ``position`` + 2 positions of the caches; all but the last product are computed per head.
+    As in onert, this number of positions is rounded up to a multiple of 32, but is at most the length of each
+    cache and of the mask.  A cache that is a variable is updated.  Other caches are not modified here; onert
+    does modify them.
     """
 
     input = operand(f32)

@@ -103,7 +103,10 @@ class FullyConnected(
         return (size // depth, units)
 
     def result_shape(self, shape: tuple[int, ...], units: int, depth: int) -> tuple[int, ...]:
-        """Return the shape of the result for an input of ``shape`` and weights [units, depth]."""
+        """Return the shape of the result for an input of ``shape`` and weights [units, depth].
+
+        All dimensions are known.  Raise ShapeError if the input does not fit the weights.
+        """
         return known_dims(self._result_shape(shape, units, depth) or ())
 
     def kernel(self, input: Array, weights: Array, bias: Array | None = None) -> Any:
@@ -135,7 +138,7 @@ class FullyConnected(
         return element_count(self.output.shape) * element_count(self.weights.shape and self.weights.shape[1:])
 
     def has_reference_kernel(self) -> bool:
-        """Return False for weights in blocks: LiteRT's reference kernel takes all their scales for 0."""
+        """Return False for weights in blocks: LiteRT's reference kernel reads all their scales as 0."""
         quantization = self.weights.quantization
         return (quantization is None or not quantization.is_blockwise) and super().has_reference_kernel()
 

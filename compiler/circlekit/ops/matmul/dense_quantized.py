@@ -260,9 +260,9 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     ``y`` has one scale or C scales.  As in LiteRT, C scales belong to the columns, whatever the quantized
     dimension is.
     LiteRT finds the row scales of a matrix of x by the sum of its batch indices: for matrix [i, j], it takes
-    the scales of matrix number i + j.  So with two batch dimensions above 1, LiteRT uses the scales of wrong
-    rows, and this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is false,
-    LiteRT first merges the last batch axis of x with the rows of x.
+    the scales of matrix number i + j.  So if several batch dimensions exceed 1, LiteRT uses the scales of
+    wrong rows, and this function does the same.  If the last batch dimension of y is 1 and ``adj_x`` is
+    false, LiteRT first merges the last batch axis of x with the rows of x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         merged = x.reshape(*x.shape[:-3], x.shape[-3] * x.shape[-2], x.shape[-1])

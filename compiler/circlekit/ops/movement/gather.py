@@ -265,7 +265,10 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
         return rearranged_type(self.input, shape)
 
     def require_lengths(self, batch: Dim, count: Dim) -> None:
-        """Raise ShapeError unless ``count``, the number of lengths, equals the size of axis ``batch_dim``."""
+        """Raise ShapeError if ``count``, the number of lengths, is not ``batch``, the size of ``batch_dim``.
+
+        Unknown numbers are no error.
+        """
         if dims_differ(batch, count):
             expected = f"{counted(batch, 'element')}, one for each index along batch_dim"
             raise ShapeError(f"seq_lengths: expected {expected}, got {count}")

@@ -232,7 +232,10 @@ def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
-    """Return ``sizes`` with the rest of ``size`` in place of -1; raise ShapeError if they do not fit."""
+    """Return ``sizes`` with the rest of ``size``, None if unknown, in place of -1.
+
+    Raise ShapeError if they do not fit.
+    """
     fixed = sum(s for s in sizes if s != -1)
     if sizes.count(-1) > 1 or any(s < -1 for s in sizes):
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")

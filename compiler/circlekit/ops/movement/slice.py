@@ -94,7 +94,7 @@ def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
 
 
 class AxisSlice(NamedTuple):
-    """A slice of one axis of the input: Python's ``begin:end:stride``, where None stands for an open end.
+    """A slice of one axis of the input: Python's ``begin:end:stride``, where None means an omitted number.
 
     ``shrink``: only the element at ``begin`` is taken, and the axis is removed.
     """

@@ -128,7 +128,7 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         if self.combiner is not CombinerType.SUM and np.any(np.diff(bucket) < 0):
             raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected indices sorted by bucket, got unsorted ones")
         out = np.zeros((rows, *value.shape[1:]), value.dtype)
-        column = (-1,) + (1,) * (value.ndim - 1)  # the shape of one number for each row of ``value``
+        column = (-1,) + (1,) * (value.ndim - 1)  # broadcasts one number per row over the row
         np.add.at(out, bucket, value[ids] * weights.reshape(column))
         if self.combiner is not CombinerType.SUM:
             total = np.zeros(rows, np.float32)

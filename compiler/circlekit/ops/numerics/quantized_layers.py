@@ -190,7 +190,7 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, in a float dtype in which layers add up exactly.
+    """Return integer ``weights`` minus their zero points, in a float dtype for exact sums of products.
 
     ``zero_points``: a scalar, or one for each index of ``axis``, the axis of the output channels.
     ``data_magnitude``: the greatest |x - zero point| of the data that are multiplied by the weights.

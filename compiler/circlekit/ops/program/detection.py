@@ -41,11 +41,12 @@ def suppress(
 ) -> tuple[Array, Array]:
     """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
-    ``boxes``: [n, 4].  In each step, the box with the best score is selected.  All boxes, also this one, are
-    removed if their intersection over union with this box is at least ``iou_threshold``.  If ``sigma`` > 0,
-    this box also lowers the scores of the boxes that it overlaps (soft suppression).  Boxes with scores of at
-    most ``score_threshold`` are removed.  The intersection over union of a box without area is 0, even with
-    itself.  So such a box does not remove itself, and may be selected several times, as in LiteRT.
+    ``boxes``: [n, 4], two corners each (y, x, y, x).  ``scores``: [n].  In each step, the box with the best
+    score is selected.  All boxes, also this one, are removed if their intersection over union with this box
+    is at least ``iou_threshold``.  If ``sigma`` > 0, this box also lowers the scores of the boxes that it
+    overlaps (soft suppression).  Boxes with scores of at most ``score_threshold`` are removed.  The
+    intersection over union of a box without area is 0, even with itself.  So such a box does not remove
+    itself, and may be selected several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]

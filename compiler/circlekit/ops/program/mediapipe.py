@@ -30,7 +30,8 @@ class TransposedWindows(NamedTuple):
     def result_shape(self, data: tuple[int, ...], filter: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the result for the shapes of the data [N,H,W,I] and the filter [O,KH,KW,I].
 
-        SAME padding omits rows that the last window shares with the window that would follow it.
+        Along each spatial axis, VALID padding gives stride * (size - 1) + taps elements.  SAME padding gives
+        taps - (size - 1) % stride - 1 fewer, if that is positive, as in MediaPipe.
         """
         image = []
         for size, taps, stride in zip(data[1:3], filter[1:3], self.strides, strict=True):

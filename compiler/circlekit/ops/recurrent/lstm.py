@@ -264,7 +264,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
             return super().infer()
         data, last, weights, bias, state = (self.inputs[i] for i in range(5))
         if data is None or last is None or weights is None or bias is None or state is None:
-            raise ShapeError("a basic LSTM: expected input, last output, weights, bias and cell state")
+            raise ShapeError("a basic LSTM: expected input, previous output, weights, bias and cell state")
         batch, _ = require_rank(data, "input", 2) or (None, None)
         gates, joined = require_rank(weights, "weights", 2) or (None, None)
         sums_dtype = f32 if data.dtype is f32 else i16

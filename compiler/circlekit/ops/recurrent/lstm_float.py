@@ -66,7 +66,7 @@ class FloatLstm:
     def _gate(self, gate: str, total: Array, cell: Array) -> Array:
         """Return the argument of the gate's activation.
 
-        ``total``: the products with inputs and last output, plus the bias if there is no layer normalization.
+        ``total``: the products with inputs and previous output, plus the bias if not ``has_norm``.
         """
         total = self._sums(gate, total, cell)
         if self.has_norm:
@@ -149,7 +149,7 @@ def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
 def basic_step(joined: Array, weights: Array, bias: Array, cell: Array) -> tuple[Array, Array, Array]:
     """Return output, cell state and sums of the gates of one step of the basic form.
 
-    ``joined`` [batch, inputs + cells]: the input and the last output.  ``weights`` [4 * cells, inputs +
+    ``joined`` [batch, inputs + cells]: the input and the previous output.  ``weights`` [4 * cells, inputs +
     cells]: the rows of input gate, candidate, forget gate and output gate.  ``bias``: [4 * cells].  ``cell``:
     the cell state before, [batch, cells].
     """

@@ -199,7 +199,7 @@ def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
     variance = _truncating_divide(squares * ((1 << 20) // count) - mean * mean, 1 << 20)
-    least = max(1, int(np.float32(10000) * norm.scale))  # what LiteRT takes for a variance below 1
+    least = max(1, int(np.float32(10000) * norm.scale))  # LiteRT replaces a variance below 1 by this
     variance = np.where(variance < 1, least, variance)
     inverse = get_inv_sqrt_quantized_multiplier(variance)
     scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse)
@@ -237,8 +237,8 @@ def basic_integer_step(
 ) -> tuple[Array, Array, Array]:
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
-    ``joined`` [batch, inputs + cells]: the input and the last output.  ``weights`` and ``bias`` have the rows
-    of the input gate, candidate, forget gate and output gate.  ``cell``: the cell state before the step.
+    ``joined`` [batch, inputs + cells]: the input and the previous output.  ``weights`` and ``bias`` have the
+    rows of the input gate, candidate, forget gate and output gate.  ``cell``: the cell state before the step.
     Input and output have the scale 1/128 and the zero point 128, so they are from -1 to 1.  Rescaled sums are
     rounded with a half up, as in the only kernel that LiteRT has for this form.
     """

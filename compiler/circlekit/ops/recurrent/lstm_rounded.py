@@ -6,8 +6,8 @@ LSTM, and this module does the same:
 
 - The input gate is one minus the forget gate, even if there are weights of the input gate.
 - Peephole weights are ignored.
-- The recurrent product of the output gate is 0.  LiteRT rescales it with parameters of other gates, and takes
-  a shift for the mantissa.  A shift is a small number, so all products are rounded to 0.
+- The recurrent product of the output gate is 0.  LiteRT rescales it with parameters of other gates, and uses
+  a shift as the mantissa.  A shift is a small number, so all products are rounded to 0.
 
 Q0 and Q3 are int16 fixed-point numbers with 15 and 12 fraction bits, as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
@@ -40,7 +40,7 @@ INTERMEDIATES = 12
 """The number of intermediates: tensors of which a file has only scale and zero point.
 
 Each gate has three intermediates: its sums, its product with the input, and its recurrent product (with the
-last output).
+previous output).
 """
 
 FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}

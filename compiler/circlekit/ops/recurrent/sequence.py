@@ -95,7 +95,7 @@ class StackedWeights:
         return np.asarray(products.reshape(len(x), self.count, outputs).swapaxes(0, 1))
 
     def sequence_products(self, x: Array) -> Array:
-        """Return the same for ``x`` [time, batch, n], as [number of weights, time, batch, outputs]."""
+        """Return the products for ``x`` [time, batch, n], as [number of weights, time, batch, outputs]."""
         products = self.products(as_matrix(x))
         return products.reshape(self.count, *x.shape[:2], products.shape[-1])
 

@@ -79,7 +79,7 @@ class UnsortedSegment(Op):
     start: ClassVar[int | None] = None
     """Where each reduction starts; a segment without rows gets this number.
 
-    0: the smallest finite number of the dtype (``finite_limits[0]``); 1: the largest; None: the neutral
+    0: the smallest finite number of the dtype; 1: the largest (see ``finite_limits``); None: the neutral
     element of ``combine``.
     """
 

@@ -82,7 +82,7 @@ def explain_passes(
 def explain_pass(
     model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
 ) -> list[Refusal]:
-    """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
+    """Run the pass ``name`` on a copy of ``model`` and return its remaining refusals, nearest miss first.
 
     Of the refusals of an operator, only the one whose match got furthest (highest progress) is returned.  If
     the pass changes nothing and has no near miss, return instead the partial matches with the highest

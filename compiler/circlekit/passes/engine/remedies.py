@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what helps against operators that a target cannot run, by trying it on copies of the model.
+"""Find remedies for operators that a target cannot run, by trying them on copies of the model.
 
 A Finding is such an operator, or an input or output of the model that the target cannot take.  Its ``place``
 has the names of the graph and of the operator's first result, or of the input or output.
@@ -60,7 +60,7 @@ def resolved_places(before: Sequence[Finding], after: Sequence[Finding]) -> list
 
 
 def optimized_delegation(model: Model, target: Target) -> Delegation | None:
-    """Return what the delegate of ``target`` (XNNPACK, for example) runs of ``model`` after O1.
+    """Return how much of ``model`` the delegate of ``target`` (XNNPACK, for example) runs after O1.
 
     Return None if there is no delegate.  ``model`` stays as it is.
     """

@@ -18,14 +18,14 @@ from circlekit.rewrite.base import Context
 from circlekit.rewrite.target_rules import TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.target import Target
-from circlekit.targets.target_choice import Refusal, TargetSet, choose_targets
+from circlekit.targets.target_choice import OperatorCheck, TargetSet, choose_targets
 
 MAX_COMPARED_BYTES = 1 << 10
 """The data of a larger constant are not compared: the constant is equal only to itself."""
 
 
 def _key(op: Op) -> object:
-    """Return what the legalization of ``op`` depends on; operators with equal keys are written alike."""
+    """Return a key for ``op``; operators with equal keys are legalized in the same way."""
     types = [
         v and (v.dtype, v.shape, v.quantization, v.is_variable, repr(v.extra))
         for v in (*op.inputs, *op.results)
@@ -35,7 +35,7 @@ def _key(op: Op) -> object:
 
 
 def _content(operand: Value | None) -> object:
-    """Return what stands for the data of a constant; for another operand, whether ``is_folded``."""
+    """Return the bytes of a small constant, or a large constant itself; else whether ``is_folded``."""
     if operand is None or operand.data is None:
         return operand is not None and is_folded(operand)
     is_compared = operand.data.nbytes <= MAX_COMPARED_BYTES and not operand.data.dtype.hasobject
@@ -52,7 +52,7 @@ class _WrittenForms:
         self.targets, self.format = targets, format
         self._made: dict[object, list[Op]] = {}
 
-    def ops(self, op: Op, check: Refusal) -> list[Op] | None:
+    def ops(self, op: Op, check: OperatorCheck) -> list[Op] | None:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
         Return None if ``check`` refuses one of the written operators, too.  Also return None if ``op`` calls
@@ -68,7 +68,7 @@ class _WrittenForms:
         made = self._made[key]
         return made if all(check(op) is None for op in made) else None
 
-    def refusal(self, check: Refusal) -> Refusal:
+    def refusal(self, check: OperatorCheck) -> OperatorCheck:
         """Return a function that says why ``check`` refuses both an operator and what is written for it.
 
         The function returns None if the operator, or all that is written for it, is accepted.
@@ -89,7 +89,7 @@ class _WrittenForms:
         return (op,) if check(op) is None else self.ops(op, check) or (op,)
 
 
-def written_refusal(targets: TargetSet, format: str) -> Refusal:
+def written_refusal(targets: TargetSet, format: str) -> OperatorCheck:
     """Return a function that says why ``targets`` do not run an operator when it is written as ``format``.
 
     The function returns None if the targets run the operator, or the operators that legalization writes for

@@ -50,6 +50,8 @@ def _result_shape(x: Value, computed: Value, z: Value) -> Dims | None:
     if z.shape is None or x.shape is None or not isinstance(computed.producer, Pack):
         return z.shape
     values = computed.producer.values
+    if any(v.is_const and v.numel != 1 for v in values):  # then a value is not one entry of the shape
+        return z.shape
     entries = [-1 if (listed := static_int_vector(v)) is None else listed[0] for v in values]
     copied = [_copied_axis(v, x) for v in values if not v.is_const]
     size, known = (prod(d for d in dims if d not in (None, -1)) for dims in (x.shape, entries))
@@ -66,6 +68,6 @@ def _copied_axis(value: Value, x: Value) -> int | None:
     if not isinstance(op, StridedSlice) or not isinstance(op.input.producer, Shape):
         return None
     begin = static_int_vector(op.begin)
-    if op.input.producer.input is not x or begin is None or (op.begin_mask, op.shrink_axis_mask) != (0, 1):
+    if op.input.producer.input is not x or not begin or (op.begin_mask, op.shrink_axis_mask) != (0, 1):
         return None
     return begin[0] % x.known_rank

@@ -99,7 +99,7 @@ class _Replacer:
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """Return (codes, constant) for a constant that ``op`` reads; None if the model codes none of them."""
+        """Return (codes, constant) for a constant that ``op`` reads; None if none of them has codes."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge sums with constants that follow each other, products with constants, and both in turn."""
+"""Merge consecutive operators with constants: sums, products, and sums and products in turn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Constants(Rewrite):
         return f"%{match.value('z').name}: the new constant would have the shape {format_shape(shape)}"
 
     def chain(self, match: Match, data: float | Array, *names: str) -> Array:
-        """Return what the operators of the picture that read the constants ``names`` make of ``data``."""
+        """Return ``data`` after the operators of the picture that read the constants ``names``, in order."""
         with np.errstate(all="ignore"):  # the engine refuses constants that are not finite
             for node in self.old.nodes:
                 left, right = node.operands
@@ -58,7 +58,7 @@ class _Constants(Rewrite):
 class _Chain(_Constants):
     """$first, $second  ==  $merged.
 
-    ``neutral``: 0 for sums, 1 for products; what the chain makes of this number is the new constant.
+    ``neutral``: 0 for sums, 1 for products.  The new constant is the result of the chain for this number.
     """
 
     neutral: ClassVar[float] = 1.0
@@ -109,8 +109,8 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
 def quotient_refusal(x: Value) -> str | None:
     """Refuse if ``x`` follows from a quotient with a computed divisor.
 
-    For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, it
-    may still be large.
+    For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, the
+    number may still be large.
     """
     op = x.producer
     while op is not None and (op.elementwise or op.data_movement):
@@ -127,7 +127,8 @@ def cancellation_refusal(match: Match, total: Array, *addends: Array) -> str | N
     most, left = largest(*addends), largest(total)
     if most <= LARGEST_CANCELLATION * left:
         return None
-    return f"%{match.value('z').name}: expected addends that do not cancel, got {most:g}, in all {left:g}"
+    found = f"got {most:g} with the sum {left:g}"
+    return f"%{match.value('z').name}: expected addends that do not cancel, {found}"
 
 
 class FuseAddWithAdd(Rules):

@@ -146,7 +146,7 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
     if size > value.numel:
         return f"%{factor.name}: would become larger than %{value.name}"
     if not factor.is_const and size > sum(v.numel for v in negated):
-        product = "its product with the signs is larger than what the NEGs read"
+        product = "its product with the signs has more elements than the NEGs read"
         return f"%{factor.name}: is not constant, and {product}"
     return None
 

@@ -33,7 +33,7 @@ class _Padded(Rewrite):
         return same_quantization(x, p)
 
     @condition
-    def samewindows(self, match: Match, x: Value, paddings: Array) -> str | None:
+    def same_windows(self, match: Match, x: Value, paddings: Array) -> str | None:
         """SAME padding gives as many windows at the same places.
 
         Padding at the end that no window reaches does not count.

@@ -121,7 +121,7 @@ class _WithMove(Rewrite):
     def gives_the_same_shape(self, match: Match, x: Value, z: Value, axis: Array) -> str | None:
         op, reduced, dims = match.ops["y"], _axes(axis, x.known_rank), enumerate(x.known_shape)
         assert isinstance(op, Reduction)
-        keeps = not op.keep_dims  # what the new reduction does
+        keeps = not op.keep_dims  # keep_dims of the new reduction
         expected = tuple(1 if i in reduced else d for i, d in dims if keeps or i not in reduced)
         if provably_equal(expected, z.shape):
             return None

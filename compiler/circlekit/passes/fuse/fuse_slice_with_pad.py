@@ -44,7 +44,7 @@ class _Cut(Rewrite):
         if not (x.is_static and y.is_static):
             return f"%{y.name}: expected a static shape, got {y.type}"
         if _less_padding(match) is None:
-            return f"%{z.name}: with less padding, %{y.name} would not give the results that it takes"
+            return f"%{z.name}: with less padding, %{y.name} would not give the results that the slice takes"
         return None
 
     def constants(self, match: Match) -> dict[str, Array]:

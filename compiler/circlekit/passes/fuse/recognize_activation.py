@@ -47,6 +47,7 @@ class _HardSwish(Rewrite):
 
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:
+        """``three`` is 3, and ``six`` is 6 for a Div or 1/6 for a Mul."""
         divided = any(isinstance(op, Div) for op in match.ops.values())
         for name, expected in (("three", 3.0), ("six", 6.0 if divided else 1 / 6)):
             if name not in match.values:  # there is no 3 in HARD_SIGMOIDS
@@ -93,7 +94,7 @@ class _PRelu(Rewrite):
 
     @condition
     def alpha_is_finite(self, match: Match, alpha: Array) -> str | None:
-        """The operators multiply alpha also by 0, which gives NaN for an infinite alpha; PRELU does not."""
+        """``alpha`` is finite: the operators multiply it also by 0, which gives NaN if it is infinite."""
         if np.isfinite(alpha).all():
             return None
         return f"%{match.value('alpha').name}: expected finite numbers, got {alpha[~np.isfinite(alpha)][0]}"

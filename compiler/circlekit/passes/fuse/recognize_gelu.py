@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize GELU written as several operators, also between two layers that share its factor."""
+"""Recognize GELU written as several operators, also if its factors are in the weights of layers around it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Erf(Rewrite):
     """
 
     function: ClassVar[str] = "Erf"
-    sign: ClassVar[int] = 1  # that of the factor before the function
+    sign: ClassVar[int] = 1  # the sign of ``root``
 
     before = """
         s = Mul|Div(x: f32, root: const f32[*, 1])
@@ -78,6 +78,7 @@ class _Erf(Rewrite):
 
     @condition
     def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
+        """In all, x is multiplied by sqrt(1/2) before erf, and by -sqrt(1/2) before erfc."""
         divided = isinstance(match.ops["s"], Div)
         found, expected = float(root.reshape(-1)[0]), self.sign * math.sqrt(2.0 if divided else 0.5)
         if math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE):
@@ -99,7 +100,7 @@ class _Erfc(_Erf):
 
 
 class _ErfcOfNeg(_Erf):
-    """The same with an operator for the sign."""
+    """x * erfc(neg(x) * sqrt(1/2)) / 2, with an operator NEG for the sign."""
 
     function = "Erfc"
 
@@ -124,6 +125,7 @@ class _Tanh(Rewrite):
 
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:
+        """``cubic`` is 0.044715, and ``root`` is sqrt(2/pi)."""
         for name, expected in (("cubic", 0.044715), ("root", np.sqrt(2 / np.pi))):
             value = match.value(name)
             found = float(value.array().reshape(-1)[0])
@@ -172,8 +174,8 @@ class ReplaceWithFcGeluFc(Rewrite):
 
     @condition
     def scaled_by_the_root(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> str | None:
+        """``w2`` and ``b2`` are sqrt(1/2) times ``w1`` and ``b1``, where an absent bias counts as 0."""
         for of_h, of_s, kind in ((w1, w2, "weights"), (b1, b2, "biases")):
-            # an absent bias counts as 0
             expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             found = np.zeros(1) if of_s is None else of_s.reshape(-1)
             limit = RELATIVE_TOLERANCE * float(np.abs(expected).max(initial=1e-30))

@@ -60,7 +60,7 @@ def channelwise(op: Op) -> Channelwise | None:
     """Return the operands of ``op`` if it computes each channel of its result separately; else None.
 
     Return None also if ``op`` is not pure, has several results or breaks its shape rule, or if the number of
-    channels is 1, unknown or above MAX_CHANNELS.
+    channels is 1, unknown or above MAX_CHANNELS (unknown_dim.py).
     """
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output) or not fits(op):
         return None

@@ -35,11 +35,13 @@ Channels = list[Channel]
 
 
 class ChannelMoves:
-    """The operators of a graph that only move channels, and what they do; the graph must not change.
+    """The operators of a graph that only move channels, and the channels that they copy.
+
+    The graph must not change while this object is in use.
 
     ``movements``: for each operator whose data movement is known, the operands and elements that it copies.
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
-    The channels are traced back to values that are no such copies.
+    The channels are traced back to values that are not in ``sources`` themselves.
     ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.  An operator whose
     results nothing reads is not a mover, because ``removed_for`` would not find it.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.

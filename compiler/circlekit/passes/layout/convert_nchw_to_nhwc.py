@@ -60,7 +60,7 @@ def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Ite
 
 
 def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
-    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, else all inputs and results."""
+    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, else graph inputs and results."""
     yield from () if channels_last else graph.inputs
     for op in graph:
         if not channels_last:
@@ -139,13 +139,15 @@ ALWAYS_NHWC = frozenset({
 
 
 class ConvertNchwToNhwc(GraphPass):
-    """Let the operators in ALWAYS_NHWC work on NHWC instead of NCHW data wherever they can.
+    """Let ADD, CONCATENATION, MEAN, PAD and others work on NHWC instead of NCHW data wherever they can.
 
-    Unlike optimize_layout, the pass does so even if transposes then move more bytes: it is for runtimes that
-    are fast only in NHWC.  Other operators become NHWC only where that saves transposes.  Transposes remain
-    between NHWC and NCHW operators, and at inputs and outputs of the graph.
-    Data is assumed to be NCHW unless a Transpose or an operator in CHANNELS_LAST shows its layout.  Custom
-    operators that have a builtin form are replaced first.  One optimization converts each graph only once.
+    These operators are listed in ALWAYS_NHWC.  Unlike optimize_layout, the pass converts them even if
+    transposes then move more bytes: it is for runtimes that are fast only in NHWC.  Other operators become
+    NHWC only where that saves transposes.  Transposes remain between NHWC and NCHW operators, and at inputs
+    and outputs of the graph.
+    Data is assumed to be NCHW unless a Transpose, or an operator that works only on NHWC data (CONV_2D and
+    others), shows its layout.  Custom operators that have a builtin form are replaced first.  One
+    optimization converts each graph only once.
     """
 
     name = "convert_nchw_to_nhwc"

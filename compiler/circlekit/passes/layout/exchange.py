@@ -53,7 +53,7 @@ class Exchange(NamedTuple):
 def exchanged(graph: Graph, reshape: Reshape) -> Exchange | None:
     """Compute reshape(transpose(x)) as transpose(reshape(x)), and take ``reshape`` out of the graph.
 
-    Return None if the two cannot be exchanged, or if the result is not only reduced.
+    Return None if the two cannot be exchanged, or if ``_is_only_reduced`` is false for the result.
     """
     moved, result = reshape.input, reshape.output
     perm = constant_perm(transpose := moved.producer)
@@ -96,8 +96,8 @@ def _exchanged_steps(
 def _is_only_reduced(graph: Graph, value: Value, perm: Perm) -> bool:
     """Return whether elementwise operators lead from ``value`` to reductions, and to nothing else.
 
-    Also, transposing ``value`` by the inverse of ``perm`` must not change the order of elements in the
-    results of the reductions.
+    Also, a transpose by the inverse of ``perm`` must keep the order of the elements in the result of each
+    reduction.
     """
     values, others, back = [value], set[Value](), inverse(perm)
     for member in values:  # the list grows in the loop

@@ -26,8 +26,8 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
     ``map``: for each element of the result, the element of ``input`` that it copies.
-    ``chain``: the operators that the MovementOp stands for, each with the version that the file states.
-    Meanwhile they are in no graph.
+    ``chain``: the operators that the MovementOp stands for, each with the version that the file states; these
+    operators are in no graph.
     ``cost``: the cost of these operators.  ``runs``: whether the target runs them.
     ``writer``: chooses the operators for another map.
     """

@@ -70,7 +70,7 @@ class OptimizeLayout(GraphPass):
     def _choose(
         self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int, accepts_frustrated: bool = True
     ) -> int | None:
-        """Choose layouts for all ``perms`` together; return what ``sweep`` returns.
+        """Choose layouts for all ``perms`` together; return the number that ``sweep`` returns.
 
         If data meets its own transpose and ``accepts_frustrated`` is false, return None and change nothing.
         """

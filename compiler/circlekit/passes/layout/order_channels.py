@@ -87,7 +87,7 @@ def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]
 
 
 class _Plan(NamedTuple):
-    """How channels are ordered and moved.
+    """The orders of the channels, and the joins and cuts that then move them.
 
     ``orders``: for each group and each new channel, the old channel.  ``parts``: the parts that each sink is
     joined from.  ``cuts``: for each operator that cuts a value, the parts that it takes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what changes in an operator, and what it costs, if the axes of its data are permuted.
+"""Find the changes of an operator, and its cost, if the axes of its data are permuted.
 
 The data of an operator are the operands and results whose axes are permuted; other operands, such as the axis
 numbers of a Mean, are not data.

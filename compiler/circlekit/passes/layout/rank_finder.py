@@ -33,7 +33,7 @@ MAX_EXTENDED_RANK = 4
 class RankFinder(Finder):
     """Finds the regions of ``graph`` around reshapes that insert axes of dimension 1, or remove them.
 
-    ``rank``: the rank of the values with fewer axes.
+    ``rank``: the rank of values on side 0, which have the fewest axes.
     ``placed``: the values that belong to a tensor.
     ``used``: the sides that occur.
     """
@@ -123,7 +123,7 @@ class RankFinder(Finder):
     # -- operators -----------------------------------------------------------------------------
 
     def add_reshape(self, region: Region, op: Reshape) -> None:
-        """Add ``op``, which makes the root of a tensor, as a variable: it can make any shape."""
+        """Add ``op``, which makes the root of a tensor, as a variable: a Reshape can make any shape."""
         shape = op.output.known_shape
         if op.shape is None or not op.shape.is_plain or misfit(op) or not _can_be_reshaped(op.output):
             return
@@ -157,7 +157,7 @@ class RankFinder(Finder):
     ) -> None:
         """Add ``op`` as a variable that works on side 0 now, and can work on the sides of ``changes``."""
         changes[0] = {}
-        # of equally few reshapes, those are best that leave the fewest transposes of the lower rank
+        # of solutions with equally few reshapes, the one with the fewest transposes on side 0 is best
         charges = {side: Cost(ops_after=isinstance(op, Transpose) and side == 0) for side in changes}
         self.variables[op] = Variable(op, len(region.variables), 0, operands, changes, charges)
         region.variables.append(self.variables[op])

@@ -101,7 +101,7 @@ class Region:
 
 
 class Finder:
-    """What a search for regions of ``graph`` has found.
+    """Base of RegionFinder and RankFinder: the operators of ``graph`` that the search has examined so far.
 
     ``orders[side]``: the axes of side 0 in the order of ``side``, with NEW_AXIS for an axis of dimension 1
     that side 0 does not have.

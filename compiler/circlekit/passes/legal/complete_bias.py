@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add a bias of zeros to layers without one, for runtimes that require it.
 
-A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  For the runtimes
-in its ``targets``, it also replaces operators that the runtimes accept.  ``wants`` returns whether to replace
-an operator: here only one without a bias.
+A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.  For
+the runtimes in its ``targets``, it also replaces operators that the runtimes accept.  ``wants`` returns
+whether to replace an operator: here only one without a bias.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class KeepOverwritten(Legalization):
 
         ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
         later, and its ``views`` are all values in the buffer.  Another input of the writer may be a view with
-        the shape of the operand, on which it could work in place, too.  So this input becomes the operand.
+        the shape of the operand.  The writer could work in place on this view, too, so it reads the operand
+        instead of the view.
         If a Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers
         stay.
         """
@@ -56,7 +57,7 @@ class KeepOverwritten(Legalization):
                 found.writer.set_input(index, operand)
         if not is_stated:
             return
-        replacements: dict[Value, Value] = {}  # what the readers read instead
+        replacements: dict[Value, Value] = {}  # for each value that readers read
         for (op, index), old in zip(found.readers, read, strict=True):
             if old.shape == found.operand.shape:
                 replacements[old] = found.operand

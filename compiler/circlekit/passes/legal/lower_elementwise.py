@@ -154,7 +154,7 @@ class LowerSign(Lowering):
 class LowerIntegerMaximum(Lowering):
     """max(x, z)  ==  x + z - min(x, z), for i32.
 
-    It also holds if the sum overflows, because sum and difference wrap around.
+    The equation also holds if the sum overflows, because sum and difference wrap around.
     """
 
     before = "y = Maximum(x: i32, z)"

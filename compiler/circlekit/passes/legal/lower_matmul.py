@@ -2,8 +2,8 @@
 """Lower matrix products to forms that more runtimes take; lower CUMSUM to FULLY_CONNECTED.
 
 The forms have fewer dimensions, or a constant as the second operand.  A Replacement replaces the operators of
-its ``kinds`` that the format or a runtime refuses.  Its ``results`` returns None to leave an operator as it
-is.  Except for MergeBatches, the operators here must be f32 and have known shapes.
+its ``kinds`` that the format, a runtime or its delegate refuses.  Its ``results`` returns None to leave an
+operator as it is.  Except for MergeBatches, the operators here must be f32 and have known shapes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER.
 
-A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
-returns None to leave an operator as it is: here, one with an unknown shape or index, and one that changes
-nothing, for which no GATHER is needed.
+A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.  Its
+``results`` returns None to leave an operator as it is: here, one with an unknown shape or index, and one that
+changes nothing, for which no GATHER is needed.
 """
 
 from __future__ import annotations

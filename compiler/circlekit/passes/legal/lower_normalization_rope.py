@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and normalizations that a target may lack.
 
-In each class, the format or a target refuses the last operator of ``before``.  Names in ``after`` that are
-not in ``before`` are results of new operators, or constants that the method ``constants`` computes.
+A Lowering replaces ``before`` by ``after`` if the format, a runtime or its delegate refuses the operator of
+``before``.  Names in ``after`` that are not in ``before`` are results of new operators, or constants that the
+method ``constants`` computes.
 """
 
 from __future__ import annotations
@@ -184,9 +185,10 @@ class LowerRope(Lowering):
 
     @condition
     def first_rows_are_known(self, match: Match) -> str | None:
-        for name in ("sin", "cos"):
-            if _row(match.value(name)) is None:
-                return f"%{match.value(name).name}: not constant, and may have several rows or rank above 4"
+        for table in map(match.value, ("sin", "cos")):
+            if _row(table) is None:
+                expected = "a constant, or a single row of rank 4 or less"
+                return f"%{table.name}: expected {expected}, got {table.type}"
         return None
 
     def constants(self, match: Match, x: Value, D: int) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower the rank of paddings, slices and reductions by reshapes; let reductions keep the reduced axes.
 
-A Replacement replaces the operators of its ``kinds`` that the format or a runtime refuses.  Its ``results``
-returns None to leave an operator as it is: here, one with an unknown shape, or whose axes, paddings or slice
-positions are not constant.
+A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.  Its
+``results`` returns None to leave an operator as it is: here, one with an unknown shape, or whose axes,
+paddings or slice positions are not constant.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ these axes has [None, 1, 2, None]: four groups.
 
 
 def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
-    """Return what ``op`` changes; None if its axes, its paddings or the begin of a slice are not constant."""
+    """Return the axes that ``op`` changes; None if its axes, paddings or ``begin`` are not constant."""
     # the second operand: axes, paddings or begin
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None

@@ -63,7 +63,7 @@ class _ImageAxis(NamedTuple):
 
     @property
     def paddings(self) -> tuple[int, int]:
-        """How many rows of zeros the convolution needs before and after the input to compute ``blocks``."""
+        """The rows of zeros that the convolution needs before and after the input to compute ``blocks``."""
         first, last = self.blocks
         return max(0, self.taps - 1 - first), max(0, last - (self.input_size - 1))
 

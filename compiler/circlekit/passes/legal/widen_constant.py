@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeat constants so that kernels of delegates, which compute run by run, have fewer and longer runs.
 
-Run: consecutive elements of the result for which the constant has one number each, or one number for all.
+A run is consecutive elements of the result for which the constant has one number each, or one number for all.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Move constant factors and offsets of channels up the graph, next to the linear operator that absorbs them.
 
 A linear operator is a convolution or a fully connected layer.  The passes whose names begin with ``fuse_``
-then fold the factors into its weights, and the offsets into its bias.
+then fold the factors into its weights and bias, and the offsets into its bias.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: has an unknown rank"
     if normalized_axis(concat.axis, len(y.shape)) != len(y.shape) - 1:
         return f"%{y.name}: expected a concatenation along the last axis, got axis {concat.axis}"
-    if op.output.shape != y.shape:  # ``constant`` has a higher rank
+    if op.output.shape != y.shape:  # ``constant`` broadcasts ``y``
         shapes = f"{format_shape(op.output.shape)}, the rewrite gives {format_shape(y.shape)}"
         return f"%{op.output.name}: has shape {shapes}"
     if concat.act is not concat.act.NONE:

@@ -103,6 +103,13 @@ def _decay(text: str) -> float:
     return number
 
 
+def _warmup(text: str) -> int:
+    """Parse the option freeze_warmup."""
+    if not text.strip().isdecimal():
+        raise ValueError(f"expected an integer of 0 or more, got {text!r}")
+    return int(text)
+
+
 class FreezeBatchNorm(Pass):
     """Replace the statistics of batch norms in training mode by constants from data, and fold these norms.
 
@@ -120,7 +127,7 @@ class FreezeBatchNorm(Pass):
     options = (
         Option("freeze_batchnorm", "freeze statistics of batch norms in training", "DATA.h5", records=True),
         Option("freeze_decay", "weight of the old average at each new batch (0.99)", "X", _decay, 0.99),
-        Option("freeze_warmup", "number of first batches with equal weights (100)", "N", int, 100),
+        Option("freeze_warmup", "number of first batches with equal weights (100)", "N", _warmup, 100),
     )
 
     @classmethod

@@ -199,7 +199,7 @@ class MakeBatchNormGammaPositive(Rewrite):
     """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
     The pass ``fuse_preactivation_batchnorm`` can then move gamma past the RELU, for which gamma must be
-    positive.  A gamma of 0 is not replaced, so it still prevents that.
+    positive.  A gamma of 0 is not replaced, so it still prevents the move.
     """
 
     name = "make_batchnorm_gamma_positive"

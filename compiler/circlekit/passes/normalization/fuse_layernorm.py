@@ -153,6 +153,7 @@ class _FusedBatchNorm(_LayerNorm):
 
     @condition
     def restore_the_reduced_axes(self, match: Match, x: Value, axes: Array) -> str | None:
+        """The Reshapes only put the reduced axes back, as dimensions of 1."""
         reduced = reduced_axes(int_list(axes), x.known_rank)
         kept = tuple(1 if axis in reduced else size for axis, size in enumerate(x.known_shape))
         for value in map(match.value, "ijh"):
@@ -180,6 +181,7 @@ class _GammaLast(Rewrite):
 
     @condition
     def factor_is_as_large_as_x(self, x: Value, f: Value, r: Value, z: Value) -> str | None:
+        """``f`` and ``z`` have the shape of ``x``, and ``r`` has another shape."""
         if x.shape is not None and x.shape == f.shape == z.shape != r.shape:
             return None
         return f"%{f.name}: expected the shape of %{x.name}, other than that of %{r.name}"

@@ -53,11 +53,12 @@ class _Softmax(_Shifted):
 
     @condition
     def sums_the_last_axis(self, x: Value, s: Value, axes: Array) -> str | None:
+        """The sum is over the last axis alone."""
         return last_axis_refusal(x, s, axes)
 
     @condition
     def subtracts_the_maximum(self, x: Value, m: Value) -> str | None:
-        """``m`` is the maximum of each row; a Reshape, or a Maximum with LOWEST, may follow it."""
+        """``m`` is the maximum of each row, or comes from it by Reshapes and Maximums with the lowest f32."""
         op = m.producer
         while isinstance(op, Reshape) or (isinstance(op, Maximum) and _is_lowest(op.rhs)):
             op = op.input.producer if isinstance(op, Reshape) else op.lhs.producer
@@ -67,12 +68,12 @@ class _Softmax(_Shifted):
 
 
 def _is_lowest(value: Value) -> bool:
-    """Return whether ``value`` is a constant that no finite number is below."""
+    """Return whether ``value`` is a constant, all of whose elements are LOWEST or -inf."""
     return value.is_const and bool((value.array() <= LOWEST).all())
 
 
 class FuseSoftmax(Rules):
-    """Recognize SOFTMAX and LOG_SOFTMAX, and omit the subtraction of a number of each row before them.
+    """Recognize SOFTMAX and LOG_SOFTMAX, and omit a subtraction of one number per row before them.
 
     Both subtract the maximum of each row themselves.
     """
@@ -109,10 +110,12 @@ class _L2Norm(Rewrite):
 
     @condition
     def sums_the_last_axis(self, x: Value, s: Value, axes: Array) -> str | None:
+        """The sum is over the last axis alone."""
         return last_axis_refusal(x, s, axes)
 
     @condition
     def epsilon_is_small(self, match: Match, eps: Array) -> str | None:
+        """Epsilon is above 0 and at most 1e-6, or 1e-12 if it limits the square of the norm."""
         most = LEAST_NORM**self.epsilon_power
         if 0 < eps.item() <= np.nextafter(np.float32(most), np.float32(1)):
             return None

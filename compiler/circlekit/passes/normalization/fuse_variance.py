@@ -40,6 +40,7 @@ class _Variance(Rewrite):
 
     @condition
     def means_over_the_same_axes(self, x: Value, axes: Array, axes2: Array) -> str | None:
+        """Both means are over the same axes."""
         first, second = (sorted(reduced_axes(int_list(numbers), x.known_rank)) for numbers in (axes, axes2))
         if first == second:
             return None

@@ -38,6 +38,7 @@ class RmsNormForm(Rewrite):
 
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
+        """The mean is over the last axis alone."""
         numbers = axes.reshape(-1).tolist()
         if numbers in ([-1], [x.known_rank - 1]):
             return None
@@ -45,6 +46,7 @@ class RmsNormForm(Rewrite):
 
     @condition
     def epsilon_is_positive(self, x: Value, eps: Array) -> str | None:
+        """Epsilon is above 0."""
         epsilon = float(eps.reshape(-1)[0])
         return None if epsilon > 0 else f"%{x.name}: expected an epsilon above 0 for RMS_NORM, got {epsilon}"
 
@@ -92,6 +94,7 @@ class FuseMulWithRmsNorm(Rewrite):
 
     @condition
     def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
+        """``w`` has one number for each index of the last axis of ``x``."""
         channels = x.shape[-1] if x.shape else None
         if channels is None:
             return f"%{x.name}: expected a known number of channels, got shape {format_shape(x.shape)}"
@@ -178,6 +181,7 @@ class _HalfNegated(_Rope):
 
     @condition
     def one_row_in_the_tables(self, x: Value, sin: Value, cos: Value) -> str | None:
+        """``sin`` and ``cos`` are [1, 1, 1, D], where D is the last dimension of ``x``."""
         return _table_obstacle(sin, x.static_shape[-1]) or _table_obstacle(cos, x.static_shape[-1])
 
 
@@ -194,6 +198,7 @@ class _SinesNegated(_Rope):
 
     @condition
     def one_row_in_the_tables(self, match: Match, x: Value, cos: Value) -> str | None:
+        """``cos`` is [1, 1, 1, D] and ``sines`` one row of D numbers, for the last dimension D of ``x``."""
         entries = x.static_shape[-1]
         return _row_obstacle(match.value("sines"), entries) or _table_obstacle(cos, entries)
 
@@ -222,6 +227,7 @@ class _HalvesApart(_Rope):
 
     @condition
     def one_row_in_the_tables(self, match: Match, x: Value) -> str | None:
+        """Each table is one row of D / 2 numbers, where D is the last dimension of ``x``."""
         tables = [match.value(name) for name in ("sin1", "cos1", "sin2", "cos2")]
         return next(filter(None, (_row_obstacle(t, x.static_shape[-1] // 2) for t in tables)), None)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search for the order of operators with the lowest peak: the most bytes that are live at the same time.
 
-Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
-order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
+The buffers that are live after a set of operators has run do not depend on the order in which these ran.  So
+an order is a path through sets, each with one operator more than the set before.  The exact search (dynamic
 programming over these sets) continues from every set at most once.  If the exact search takes too long, a
-beam search replaces it: it keeps only the best sets of each round.
+beam search replaces it, which keeps only the best sets of each round.
 In this file, a set of operators is an integer: bit ``i`` stands for operator number ``i``.
 """
 

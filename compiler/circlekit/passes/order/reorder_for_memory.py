@@ -18,11 +18,11 @@ from circlekit.targets.planners import Planner, default_planner
 class ReorderForMemory(GraphPass):
     """Put operators into the order with the lowest peak of memory.
 
-    The peak is the largest number of bytes of activations that are live at the same time.  Which tensors
-    share a buffer depends on the memory planner.  It is the planner of the first named target that has one;
-    without such a target, the planner of the format's default target.  If the exact search takes too long, a
-    faster search replaces it and may miss the best order.  The order changes only if the peak becomes lower
-    and the planned arena does not grow.  Operators with side effects keep their order.
+    The peak is the largest number of bytes of activations that are live at the same time.  The memory planner
+    decides which tensors share a buffer.  The planner is that of the first named target that has one; without
+    such a target, that of the format's default target.  If the exact search takes too long, a faster search
+    replaces it and may miss the best order.  The order changes only if the peak becomes lower and the planned
+    arena does not grow.  Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"

@@ -25,7 +25,7 @@ class _Broadcast(Rewrite):
 
     @condition
     def is_broadcast(self, match: Match, y: Value, b: Value, shape: Array) -> str | None:
-        """A Tile repeats only dimensions of 1."""
+        """A Tile repeats only dimensions of 1, and ``y`` and ``b`` have the same quantization parameters."""
         if not isinstance(match.ops["b"], Tile):
             return same_quantization(y, b)
         if any(count != 1 and size != 1 for count, size in zip(shape.tolist(), y.known_shape, strict=True)):

@@ -44,14 +44,17 @@ class _OneChoice(Rewrite):
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
         """Every element of the condition chooses the same operand."""
-        choice = self.after == "x"  # what every element of the condition must be: true for x, false for y
+        choice = self.after == "x"  # every element of the condition must be true for x, false for y
         if c.size and (c == choice).all():
             return None
         return f"%{z.name}: not every element of the condition is {str(choice).lower()}"
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """Broadcasting cannot change an unknown shape; the engine compares known dimensions."""
+        """Broadcasting cannot change an unknown rank or dimension of the chosen operand.
+
+        The engine compares the known dimensions.
+        """
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             if chosen.is_static or other.shape == ():
@@ -90,12 +93,12 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x, if all elements of the constant are exactly this number and x keeps its shape.
+    """$example  ==  x, if all elements of the constant are exactly $neutral and x keeps its shape.
 
     An infinite x stays infinite.  The removed operator would clamp it to the largest finite number.
     """
 
-    number: ClassVar[int]  # what the constant must be
+    number: ClassVar[int]  # the number that all elements of the constant must be
 
     before = "z = $operator(x, c: const)  $attributes"
     after = "x"
@@ -108,19 +111,21 @@ class _NeutralConstant(Rewrite):
 
 
 class RemoveUnnecessaryAdd(
-    _NeutralConstant, example="x + 0  ==  0 + x  ==  x - 0", operator="Add|Sub",
+    _NeutralConstant, example="x + 0  ==  0 + x  ==  x - 0", neutral="0", operator="Add|Sub",
     attributes="{pot_scale_int16: any}",
 ):  # fmt: skip
     name = "remove_unnecessary_add"
     number = 0
 
 
-class RemoveUnnecessaryMul(_NeutralConstant, example="x * 1  ==  1 * x", operator="Mul", attributes=""):
+class RemoveUnnecessaryMul(
+    _NeutralConstant, example="x * 1  ==  1 * x", neutral="1", operator="Mul", attributes=""
+):
     name = "remove_unnecessary_mul"
     number = 1
 
 
-class RemoveUnnecessaryDiv(_NeutralConstant, example="x / 1", operator="Div", attributes=""):
+class RemoveUnnecessaryDiv(_NeutralConstant, example="x / 1", neutral="1", operator="Div", attributes=""):
     name = "remove_unnecessary_div"
     number = 1
 

@@ -112,7 +112,7 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     if why is not None:
         return why
     if {-1, 0} <= {*(last.requested_shape() or ())}:
-        return f"%{last.output.name}: its shape has -1 beside 0, which depends on the shape of its operand"
+        return f"%{last.output.name}: its shape has -1 beside 0, so it depends on the shape of the operand"
     for op in (*region.ops, *(v.producer for v in region.starts if v.producer is not None)):
         if (why := misfit(op)) is not None:
             return f"%{op.output.name}: {why}"

@@ -116,6 +116,7 @@ class RemoveUnnecessarySlice(Removed, call="Slice(x, begin: const, size: const)"
 
     @condition
     def takes_everything(self, x: Value, y: Value, begin: Array, size: Array) -> str | None:
+        """The slice takes all elements of ``x``."""
         for axis, (dim, first, count) in enumerate(zip(x.known_shape, begin, size, strict=True)):
             if first != 0 or count not in (-1, dim):
                 expected = f"all {dim or 'elements'} of axis {axis}"
@@ -148,6 +149,7 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
 
     @condition
     def takes_everything(self, match: Match, begin: Array, end: Array, strides: Array) -> str | None:
+        """The slice takes all elements of ``x`` in order, and neither adds nor removes an axis."""
         op, x = match.ops["y"], match.value("x")
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), x.known_rank)

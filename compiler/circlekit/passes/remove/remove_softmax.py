@@ -21,15 +21,16 @@ class _Position(Rewrite):
 
     @condition
     def is_along_the_last_axis(self, x: Value, z: Value, axis: Array) -> str | None:
+        """``axis`` is the last axis of ``x``."""
         return last_axis_refusal(x, z, axis)
 
 
 class RemoveSoftmax(Rules):
     """arg_max(softmax(x))  ==  arg_max(x) along the last axis, and the same for LOG_SOFTMAX.
 
-    Segmentation and classification models often end in this way.  Positions may change:
-    rounding may make the two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them,
-    even if the element of x from which it comes is the smaller one.
+    Segmentation and classification models often end in this way.  Positions may change: rounding may make the
+    two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them, even if the element of x
+    from which it comes is the smaller one.
     """
 
     name = "remove_softmax"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove what training and exporters leave: dropout, negative-index guards, operators that the user names."""
+"""Remove leftovers of training and export: dropout, negative-index guards, operators that the user names."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ class IdentityPerm(Removed, call="Transpose(x, perm: const)"):
 
     @condition
     def moves_nothing(self, y: Value, perm: Array) -> str | None:
+        """The permutation moves no axis."""
         axes = [normalized_axis(a, perm.size) for a in perm.tolist()]
         return None if axes == sorted(axes) else f"%{y.name}: expected a perm that moves no axis, got {axes}"
 
@@ -123,6 +124,7 @@ class Cancel(Merge):
 
     @condition
     def undoes_the_first(self, y: Value, z: Value, first: Array, second: Array) -> str | None:
+        """The second Transpose undoes the first."""
         axes = composed(first, second).tolist()
         if axes == sorted(axes):
             return None

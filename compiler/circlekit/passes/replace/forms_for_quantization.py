@@ -83,6 +83,7 @@ class ReplaceSumWithMean(Rewrite):
 
     @condition
     def knows_the_count(self, x: Value, axis: Array) -> str | None:
+        """The dimensions of ``x`` along the summed axes are known and above 0."""
         if all(x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)):
             return None
         return f"%{x.name}: expected known sizes above 0 along the axes, got {format_shape(x.shape)}"
@@ -110,6 +111,7 @@ class ReplaceAveragePoolWithMean(Rewrite):
 
     @condition
     def has_one_window(self, z: Value, x: Value, rows: int, columns: int) -> str | None:
+        """The pool has a single window, which holds the whole image."""
         height, width = x.known_shape[1:3]
         sizes = (z.shape or ())[1:3]
         if sizes == (1, 1) and height and width and rows >= height and columns >= width:

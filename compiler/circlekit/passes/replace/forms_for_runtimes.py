@@ -106,6 +106,7 @@ class _Expand(Rewrite):
 
     @condition
     def one_dimension(self, c: Array, z: Value) -> str | None:
+        """``c`` has the rank of ``z``, and is broadcast along exactly one axis."""
         shape = z.static_shape
         if c.ndim != len(shape):
             return f"%{z.name}: expected a constant of rank {len(shape)}, got {c.ndim}"
@@ -116,6 +117,7 @@ class _Expand(Rewrite):
 
     @condition
     def small_enough(self, z: Value) -> str | None:
+        """``z`` has at most 64 MiB."""
         size = 4 * z.numel  # bytes of f32
         if size <= MAX_FOLDED_BYTES:
             return None
@@ -123,6 +125,7 @@ class _Expand(Rewrite):
 
     @condition
     def only_the_constant(self, x: Value, z: Value) -> str | None:
+        """``x`` has the shape of ``z``, so only ``c`` is broadcast."""
         if x.shape == z.shape:
             return None
         return f"%{x.name}: is broadcast too, from {format_shape(x.shape)} to {format_shape(z.shape)}"
@@ -164,6 +167,7 @@ class ShuffleWeightTo16x1Float32(Rewrite):
 
     @condition
     def whole_blocks(self, O: int) -> str | None:
+        """The number of rows of ``w`` is a multiple of 16."""
         return f"expected weights with a multiple of {BLOCK_ROWS} rows, got {O}" if O % BLOCK_ROWS else None
 
     def constants(self, w: Array) -> dict[str, object]:

@@ -30,6 +30,7 @@ class _Sum(Rewrite):
 
     @condition
     def runs_everywhere(self, x: Value) -> str | None:
+        """``x`` is f32 or i32."""
         return None if x.dtype in (f32, i32) else f"%{x.name}: expected f32 or i32, got {x.dtype.short}"
 
 
@@ -48,6 +49,7 @@ class _BroadcastSum(_Sum):
 
     @condition
     def is_broadcast_by_add(self, x: Value, y: Value, z: Value) -> str | None:
+        """Broadcasting ``x`` and ``y`` gives the shape of ``z``."""
         if broadcast_shapes(x.shape, y.shape) == z.static_shape:
             return None
         return f"%{z.name}: shape {format_shape(z.shape)} may need the BroadcastTo"
@@ -92,6 +94,7 @@ class _MatMul(Rewrite):
 
     @condition
     def has_these_options(self, match: Match) -> str | None:
+        """transpose_a and transpose_b are the combination that this rule replaces."""
         options = options_of(match.ops["z"])
         transposed = tuple(bool(options.get(name)) for name in ("transpose_a", "transpose_b"))
         has_these = transposed == self.transposed
@@ -143,6 +146,7 @@ class ResolveCustomBatchMatMul(Rewrite):
 
     @condition
     def have_matrices(self, x: Value, y: Value) -> str | None:
+        """``x`` and ``y`` have rank 2 or more."""
         wrong = next((v for v in (x, y) if len(v.shape or ()) < 2), None)
         return None if wrong is None else f"%{wrong.name}: expected rank 2 or more, got {wrong.type}"
 

@@ -38,10 +38,12 @@ class _ToReshape(Rewrite):
 
     @condition
     def has_one_shape(self, z: Value) -> str | None:
+        """At most one dimension of ``z`` is unknown, and then no other one is 0."""
         return determined_shape(z)
 
     @condition
     def keeps_the_scale(self, x: Value, z: Value) -> str | None:
+        """``x`` and ``z`` have the same quantization parameters."""
         return same_quantization(x, z)
 
     def constants(self, z: Value) -> dict[str, Array]:
@@ -80,14 +82,14 @@ class SubstituteGatherNdToGather(Rewrite):
 
     @condition
     def takes_rows(self, x: Value, z: Value, indices: Array) -> str | None:
-        """Each index counts the rows of ``x``, whose number is known, and is in range."""
+        """Each index is the number of one row of ``x``, from 0 to the known number of rows minus 1."""
         rows = None if not x.shape else x.shape[0]
         if indices.ndim < 2 or indices.shape[-1] != 1 or rows is None:
             return (
                 f"%{z.name}: expected indices of the rows of %{x.name}, {x.type}, got {list(indices.shape)}"
             )
         if ((indices < 0) | (indices >= rows)).any():
-            return f"%{z.name}: an index is not below {rows}, the number of rows of %{x.name}"
+            return f"%{z.name}: expected indices from 0 to {rows - 1}, the rows of %{x.name}"
         return same_quantization(x, z)
 
     def constants(self, indices: Array) -> dict[str, Array]:
@@ -108,6 +110,7 @@ class SubstituteStridedSliceToReshape(
     def keeps_everything_in_order(
         self, match: Match, x: Value, z: Value, begin: Array, end: Array, strides: Array
     ) -> str | None:
+        """The slice takes all elements of ``x``, and reverses no axis."""
         if x.numel != z.numel:
             return f"%{z.name}: expected all elements of %{x.name}, {x.type}, got {z.type}"
         op = match.ops["z"]
@@ -126,6 +129,7 @@ class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)",
 
     @condition
     def moves_only_dimensions_of_1(self, x: Value, z: Value, perm: Array) -> str | None:
+        """Dimensions other than 1 keep their order."""
         kept = [a for a in checked_perm(perm.tolist(), x.known_rank) if x.known_shape[a] != 1]
         if kept != sorted(kept):
             return f"%{z.name}: perm {perm.tolist()} changes the order of dimensions of %{x.name}, {x.type}"
@@ -146,6 +150,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
     @condition
     def nothing_is_negative(self, match: Match, x: Value, c: Array) -> str | None:
+        """``c`` is 0 or less, and ``x`` comes from an operator that returns 0 or more."""
         if not c.max() <= 0:  # true for NaN, too
             return f"%{match.value('c').name}: expected 0 or less, got {c.max():g}"
         if is_never_negative(x):
@@ -154,11 +159,12 @@ class SubstitutePadV2ToPad(Rewrite):
 
     @condition
     def windows_reach_x(self, y: Value, paddings: Array) -> str | None:
+        """Only max pools read ``y``, perhaps transposed, and all their windows have elements of ``x``."""
         return _reader_obstacle(y, [tuple(pair) for pair in paddings.tolist()])
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why the rewrite may change what users of ``value`` compute; None if it changes nothing.
+    """Return why the rewrite may change results of users of ``value``; None if it changes none.
 
     ``value``: the result of the PADV2.  ``edges``: the padding (before, after) of each axis of ``value``.
     """

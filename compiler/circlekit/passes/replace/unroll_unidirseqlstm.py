@@ -194,7 +194,7 @@ def _obstacle(op: Lstm) -> str | None:
     if op.input.dtype is not f32 or shape is None or len(shape) != 3:
         return f"expected an input of f32 and rank 3, got {op.input.type}"
     if None in shape or 0 in shape:
-        return "expected an input without unknown or empty dimensions"
+        return f"expected an input of known dimensions above 0, got {op.input.type}"
     if shape[0 if op.time_major else 1] > MAX_STEPS:  # type: ignore[operator]  # no dimension is None
         return f"expected at most {MAX_STEPS} steps, got {shape[0 if op.time_major else 1]}"
     for name, value in op.operand_items():

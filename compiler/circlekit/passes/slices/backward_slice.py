@@ -241,8 +241,11 @@ class _Cone:
         for obstacle in (quantization_obstacle(p.value) for p in new if not p.value.is_const):
             if obstacle is not None:
                 return f"an operand of {kind} {obstacle}"
-        if any(p.value.is_const and not p.has_data for p in new):
+        whole = next((p.value for p in new if p.value.is_const and not p.has_data), None)
+        if whole is not None and whole.use_count > 1:
             return f"{kind} shares a constant with other operators"
+        if whole is not None:
+            return f"{kind} has the constant %{whole.name}, which cannot be sliced"
         if any(not p.ranges and not p.value.is_const for p in new):
             return f"{kind} broadcasts an operand along an axis that the slice drops"
         present = [part for part in operands.values() if part.size]
@@ -278,7 +281,7 @@ class _Cone:
         made: dict[Part, Value] = {}
 
         def value_of(part: Part | None, user: Op) -> Value | None:
-            """Return what the new operator for ``user`` reads; create a slice or a constant if needed."""
+            """Return the value that the new ``user`` reads; create a slice or a constant if needed."""
             if part is None or not part.is_new:
                 return None if part is None else part.value
             if part not in made and part.value.is_const:

@@ -44,7 +44,7 @@ def moved_operand(op: Op) -> Value | None:
 def results_for(op: Op, arrays: Mapping[Value, Array]) -> Sequence[Array] | None:
     """Return the results of the kernel of ``op`` for ``arrays``; None if the kernel refuses its operands.
 
-    ``arrays``: what stands for the operands that are not constant.
+    ``arrays``: an array for each operand that is not constant.
     """
     operands = [None if v is None else arrays[v] if v in arrays else v.array() for v in op.inputs]
     try:

@@ -102,7 +102,7 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """What ``read_info`` finds in the outputs of a graph.
+    """The result of ``read_info`` for the outputs of a graph.
 
     ``outputs``: the original outputs.  ``coded``: the coded constants.  ``wrong``: a sentence for each
     invalid bundle.

@@ -54,7 +54,7 @@ def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[
 
 
 def _header(value: Value) -> Hashable:
-    """Return what must be equal in equal constants besides their bytes."""
+    """Return the properties, besides their bytes, that equal constants have in common."""
     data = value.array()
     # ``extra`` says how the elements of a packed, sparse or compressed constant are stored
     packed = None if value.is_plain else frozen(value.extra)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions for folding a factor or offset per channel into a linear operator further up the graph.
 
-A linear operator is a convolution or a fully connected layer.  A factor goes into its weights, an offset into
-its bias.  A function whose name ends in ``_refusal`` returns the sentence of the refusal, or None if there is
-no obstacle.
+A linear operator is a convolution or a fully connected layer.  A factor goes into its weights and bias, an
+offset into its bias.  A function whose name ends in ``_refusal`` returns the sentence of the refusal, or None
+if there is no obstacle.
 """
 
 from __future__ import annotations

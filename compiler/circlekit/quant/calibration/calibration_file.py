@@ -62,7 +62,7 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[GraphStatist
     arrays: dict[str, Array] = {}
 
     def stored(numbers: Array) -> Any:
-        """Return what the document has for ``numbers``: a list, or the name of an array."""
+        """Return the entry of the document for ``numbers``: a list, or the name of an array."""
         if Path(path).suffix.lower() == ".json":
             return _listed(numbers)
         arrays[f"numbers_{len(arrays)}"] = numbers
@@ -117,7 +117,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
     """Return the JSON object for the statistics of a tensor.
 
-    ``stored``: returns what the object has in place of an array: a list, or the name of the array.
+    ``stored``: returns the entry of the object for an array: a list, or the name of the array.
     """
     fields: dict[str, Any] = {
         "min": _shortest(statistics.min),

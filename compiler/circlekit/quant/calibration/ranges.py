@@ -320,8 +320,8 @@ def estimate_range(
     """Return (min, max) by the estimator with the name ``estimator``.
 
     ``bits``: the number of bits of the integers that will cover the range; it matters for FOR_BITS only.
-    ``options``: the other options of that estimator.  If a person has edited the range in a file
-    (``statistics.is_edited``), that range is returned, whatever the estimator.
+    ``options``: the other options of that estimator.  A range that a person edited in a file, or that was
+    read from a model (``statistics.is_edited``), is returned as it is, whatever the estimator.
     Raise UnsupportedError for an unknown name or an option out of its range; ModelError if no finite number
     was observed, or if the estimator needs a histogram and there is none; TypeError for an option that the
     estimator does not have.

@@ -15,6 +15,7 @@ from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.unknown_sizes import Sizes, sizes_that_run
 from circlekit.errors import CirclekitError, FileError, ShapeError, counted
 from circlekit.io.file_map import map_file
+from circlekit.ir.dtypes import i64
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
@@ -135,7 +136,7 @@ class RandomSamples:
     ``like_one``: use the distributions of ONE's ``record-minmax``: uniform floats from -5 to 5, uniform
     integers from 0 to 100.  If False, the samples are the inputs that the command ``circlekit run`` makes:
     normally distributed floats.
-    Integers that index an axis stay below the size of the axis.
+    Inputs that hold indices of an axis, also as floats, stay below the size of the axis.
     """
 
     model: Model
@@ -162,7 +163,7 @@ class RandomSamples:
         return f"{counted(self.count, 'random sample')}, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
-        """Return random numbers as in ONE, with the dtypes and shapes of ``sample``, sample ``number``."""
+        """Return sample ``number`` with random numbers as in ONE; ``sample``: gives dtypes and shapes."""
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [
@@ -173,10 +174,13 @@ class RandomSamples:
     def _uniform(self, value: Value, array: Array, seed: int, bound: int | None) -> Array:
         """Return uniform numbers with the dtype and the shape of ``array``; indices are below ``bound``.
 
-        Return ``array`` itself if it holds booleans or strings.
+        Return ``array`` itself if its elements are neither floats nor integers.
         """
         if array.dtype.kind not in "fiu":
             return array
-        is_free_float = array.dtype.kind == "f" and bound is None
-        ends = FLOATS_OF_ONE if is_free_float else (0, min(bound or LARGEST_OF_ONE + 1, LARGEST_OF_ONE + 1))
-        return fill("uniform", ends, {}, value.dtype, array.shape, seed)
+        if array.dtype.kind == "f" and bound is None:
+            return fill("uniform", FLOATS_OF_ONE, {}, value.dtype, array.shape, seed)
+        end = min(bound or LARGEST_OF_ONE + 1, LARGEST_OF_ONE + 1)
+        # as integers, because rounding to a float dtype may give ``end``, which is no index
+        dtype = value.dtype if value.dtype.is_integer else i64
+        return fill("uniform", (0, end), {}, dtype, array.shape, seed).astype(array.dtype)

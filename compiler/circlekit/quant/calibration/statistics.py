@@ -52,7 +52,9 @@ class ChannelStatistics:
         """Return the statistics of the elements of both; raise ShapeError for another number of channels."""
         if self.minima.shape != other.minima.shape:
             counts = f"{self.minima.size} and then {other.minima.size}"
-            raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
+            raise ShapeError(
+                f"expected the same number of channels in each run, got {counts} on axis {self.axis}"
+            )
         return ChannelStatistics(
             self.axis,
             self.count + other.count,

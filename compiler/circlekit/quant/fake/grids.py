@@ -69,10 +69,10 @@ def _take_from_graph(graph: Graph) -> Grids:
 
 
 def _take_stored(op: Quantize, grids: Grids) -> None:
-    """Give the operand of ``op``, whose result integer operators read, the form of the result if possible.
+    """Give the operand of the QUANTIZE ``op`` the form of the result, if the operand can have it.
 
-    ``op`` stays, and does nothing if the operand gets this form.  Other users of the operand read numbers
-    that are not rounded.
+    Integer operators read the result of ``op``.  So ``op`` stays, and changes nothing if the operand gets
+    this form.  Other users of the operand read numbers that are not rounded.
     """
     grid = stored_grid(op.output)
     if grid is None or len(grid.form.scale) > 1 or grid.last < grid.form.dtype.limits[1]:

@@ -30,7 +30,7 @@ BITS = range(2, 9)
 """The numbers of bits that contrib.quantize accepts."""
 
 LEAST_WIDTH = 2.0**-118
-"""The smallest width of a range: the reciprocal of its step of 8 bits is still a float32 number."""
+"""The smallest width of a range.  With 8 bits, the reciprocal of its step is still a finite float32."""
 
 TRAINING_OPTIONS = {
     "quant_delay": "it counts training steps before rounding starts",
@@ -278,8 +278,8 @@ def has_rounding(value: Value) -> bool:
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
     """Return the range that contrib.quantize would find for the samples of ``statistics``.
 
-    If a person has edited the range in the calibration file, that range is used.  In both cases the range is
-    extended to include 0.
+    If a person has edited the range in the calibration file, or if the range was read from a model, that
+    range is used.  In all cases the range is extended to include 0.
     """
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")

@@ -104,8 +104,8 @@ class ConstantForms(KernelForms):
     def choose_stored_constants(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constants of ``op``, whose activations stay float.
 
-        Raise ModelError if a constant holds NaN or infinite numbers, if no form would save bytes, and if
-        weights are too small for the scheme.
+        Raise ModelError if a constant holds NaN or infinite numbers, if no form would save bytes, or if the
+        weights have too few elements (``Scheme.least_elements``).
         """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         if is_weight(bias):

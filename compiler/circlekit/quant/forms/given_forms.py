@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work with given forms: the forms with which a model was trained, as ``quant.fake.grids`` finds them.
+"""Work with given forms: forms that tensors had before planning, for example in training.
 
+``quant.fake.grids`` finds them.
 The numbers that a form can store are its grid.  A model may be trained with fewer bits than the dtype has,
 for example 4 bits stored as int8.  The form then stands for a larger grid than the trained one.  To limit
 the tensor to the trained grid, ``quant.fake.grids`` inserts a MINIMUM with a constant after the tensor.

@@ -221,7 +221,8 @@ class KernelForms(InnerForms):
     def avoid_faults(self, op: Op, rule: QuantizationRule) -> None:
         """Choose forms without the integers and zero points on which the kernel of ``op`` fails.
 
-        The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on what it fails.
+        The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on which scales and
+        numbers the kernel fails.
         Raise ModelError if there are no such forms, or if ``op`` adds a computed mask (``refuse_masks``).
         """
         self.refuse_masks(op)

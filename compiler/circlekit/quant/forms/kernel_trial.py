@@ -19,7 +19,7 @@ from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import planned_op
 
 SEED = 17
-"""This number and the name of an operand are the seed of its random numbers, so each run takes the same."""
+"""This number and an operand's name are the seed of its random numbers, so every run has the same ones."""
 
 Forms = Mapping[int, TensorForm]
 """Forms of operands or results by index."""

@@ -18,9 +18,10 @@ from circlekit.quant.weights import is_computed_float
 
 
 def mask_distances(graph: Graph) -> dict[Value, float]:
-    """Return, for each tensor, the largest ``mask_distance`` of its users, also after data movement.
+    """Return, for each tensor, the largest ``QuantizationRule.mask_distance`` of the operators that read it.
 
-    Tensors for which it is 0 are left out.
+    An operator that reads the tensor after data movement counts, too.  Tensors with the distance 0 are left
+    out.
     """
     found: dict[Value, float] = {}
     for op in reversed(list(graph)):
@@ -40,7 +41,7 @@ def cover_unseen_masks(
 
     A computed tensor is such a mask if its range is 0 to 0, and if an ADD or SUB reads it, directly or after
     data movement, whose result is in ``distances`` (``mask_distances``).  The range of a mask begins with the
-    lowest float32; that of one that SUB subtracts ends with the largest.
+    lowest float32.  The range of a mask that SUB subtracts ends with the largest float32 instead.
     """
     ends: dict[Value, tuple[float, float]] = {}
     for op in reversed(list(graph)):

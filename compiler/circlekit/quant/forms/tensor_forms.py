@@ -60,9 +60,9 @@ class TensorForms:
     """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
     ``target``: the runtime that has to run the model.
-    ``given``: the given forms by name of the tensor.  The caller of ``quant.choose.choose`` passes them,
-    because training used them.  Those that would clip are left out (``without_clipping``); forms that follow
-    from the others (``with_followed``) are added.
+    ``given``: the given forms by name of the tensor.  The caller of ``quant.choose.choose`` passes them: the
+    tensors had them before planning, for example in training.  Those that would clip are left out
+    (``without_clipping``); forms that follow from the others (``with_followed``) are added.
     ``ranges``: (min, max) by name of the tensor: the range of its given form (``given_ranges``), else the
     observed one, else one that follows from other ranges (``add_ranges``, only if there are given forms).
     Masks that calibration has not seen have the range of ``cover_unseen_masks``.
@@ -233,7 +233,7 @@ class TensorForms:
                 )
 
     def _summands(self, op: Op) -> list[tuple[Value, Range]]:
-        """Return the operands of ``op`` that have a range; the range of one that SUB subtracts is negated."""
+        """Return (operand, range) for operands with a range; the range that a SUB subtracts is negated."""
         found = [(v, i, self.ranges[v.name]) for i, v in enumerate(op.inputs) if v and v.name in self.ranges]
         return [(v, (-high, -low) if _is_subtracted(op, i) else (low, high)) for v, i, (low, high) in found]
 
@@ -311,7 +311,7 @@ class TensorForms:
     def activations(self, op: Op) -> list[int]:
         """Return the indices of the float operands of ``op`` that are activations.
 
-        Biases, states, and constant weights and slopes are none.
+        Biases, states, and constant weights and slopes are not activations.
         """
         rule = self.rule_of(op)
         others = biases_of(op) | set(indices_of(op, rule.states))

@@ -145,7 +145,7 @@ def raise_patterns(
 
     No operator is raised if the quantized model has at least MIN_SQNR, if its activations stay float, or if
     its SQNR cannot be measured (``measured_sqnr`` returns None).  In the last case, a note says so.
-    A pattern is a kind of part that often loses much precision, such as a softmax (``find_patterns``).
+    A pattern describes parts of models that often lose much precision, such as softmaxes (``find_patterns``).
     One pattern after the other is tried: all its operators are raised.  They stay raised if the lowest SQNR
     of an output gains at least MIN_PATTERN_GAIN.
     ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``; but without samples, no

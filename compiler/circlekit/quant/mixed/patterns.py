@@ -18,7 +18,7 @@ from circlekit.rewrite.picture import query
 
 @dataclass(frozen=True)
 class Pattern:
-    """A kind of part of a model.
+    """A description of parts of models.
 
     ``pictures``: texts of alternative pictures.
     ``is_front``: the part also has all operators on which a match depends, and the operators that follow any

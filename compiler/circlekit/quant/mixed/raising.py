@@ -26,7 +26,7 @@ Raising one of them alone often gains nothing, because the tensors around it sta
 """
 
 LEAST_PRICE = 1e-9
-"""The price by which a gain is divided if the cost is 0.  An operator without constants costs 0 bytes."""
+"""The number by which a gain is divided if the cost is 0.  An operator without constants costs 0 bytes."""
 
 COSTS: Mapping[str, Callable[[Op], float]] = {
     "operators": lambda op: 1.0,

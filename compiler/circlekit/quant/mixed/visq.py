@@ -143,7 +143,7 @@ def tensor_errors(
     """Return for each metric the errors of the tensors that ``quantized`` rounds.
 
     ``model``: the float model.  ``metrics``: keys of METRICS.
-    ``samples``: lists of arrays in the order of the graph's inputs; one after the other is used.
+    ``samples``: lists of arrays in the order of the graph's inputs; they are read one at a time.
     Results of operators that only move elements have no error: as in ONE, ``fake_quantize`` does not round
     them.
 

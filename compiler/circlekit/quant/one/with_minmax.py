@@ -44,9 +44,9 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     operators without a quantized form, and operators whose bias is computed.  If ``settings.output_types``
     gives output NAME another dtype than its quantized tensor has, the output is a new value, as in ONE: it is
     named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An output that becomes integer is
-    new, too, if its operator stays float.  Raise ModelError if an activation has no valid recorded range, or
-    if a constant is not finite; UnsupportedError or ShapeError for parts that cannot be quantized; and the
-    errors of ``settings_of`` for
+    new, too, if its operator stays float.
+    Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
+    UnsupportedError or ShapeError for parts that cannot be quantized; and the errors of ``settings_of`` for
     ``settings.layers``.  After an error, ``model`` may be partly changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))

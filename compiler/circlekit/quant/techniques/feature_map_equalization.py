@@ -114,7 +114,7 @@ def _scaling_constants(op: Op) -> list[Value] | None:
 
 
 def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
-    """Return whether multiplying ``constants`` by PROBE_FACTOR multiplies the result of ``op`` by it.
+    """Return whether PROBE_FACTOR times ``constants`` gives PROBE_FACTOR times the result of ``op``.
 
     Return False if a computed operand is not float32 with a known shape.  Computed operands get random
     numbers with the standard deviation |``magnitude``|.  A negative ``magnitude`` gives the same numbers with

@@ -59,8 +59,7 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
     """Return rotations that each change the outputs of ``model`` for ``sample`` by less than TOLERANCE.
 
     They are in the order of their first layers; no two of them have the same second layer.
-    ``sample``: arrays in the order of the graph's inputs.  ``runs``: about how often the model
-    may be run.
+    ``sample``: arrays in the order of the graph's inputs.  ``runs``: about how often the model may be run.
     """
     found: list[Rotation] = []
     expected, tries = Interpreter(model).run(sample), 0
@@ -100,7 +99,11 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
         weights, channels = _matrix(first), _matrix(second).shape[1]
         names = f"%{rotation.first} and %{rotation.second}"
         if not 0 <= rotation.start <= len(weights) - channels:
-            raise ModelError(f"no channels of {names} fit start {rotation.start}")
+            last = rotation.start + channels - 1
+            raise ModelError(
+                f"expected {channels} of the {len(weights)} channels of %{rotation.first}, which "
+                f"%{rotation.second} reads, got channels {rotation.start} to {last}"
+            )
         if rotation.block < 1 or rotation.block & (rotation.block - 1) or channels % rotation.block:
             raise ModelError(
                 f"expected a power of 2 that divides {channels}, the channels between {names},"

@@ -67,7 +67,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     """Return the data of a constant as a model file stores it.
 
     ``tag``, ``args``: the filler.  ``count``: the number of elements.  It is not checked for base64, and not
-    for file if numpy lacks the dtype (int4).
+    for file if numpy lacks the dtype (such as int4).
     ``seed``: the seed for gaussian.  ``files``: reads a file beside the recipe.
     Raise ModelError for invalid arguments, LimitError if the data does not fit into memory, and the errors of
     ``files``.
@@ -90,8 +90,8 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
-        floats = "FLOAT16, FLOAT32, FLOAT64" + ("" if tag == "gaussian" else ", BOOL")
-        raise ModelError(f"{tag}: expected a type of integers, or one of {floats}, got {dtype.name}")
+        others = "FLOAT16, FLOAT32, FLOAT64" + ("" if tag == "gaussian" else ", BOOL")
+        raise ModelError(f"{tag}: expected a type of integers, or one of {others}, got {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
     # integers without a numpy dtype, as int4, were made as int8: pack several of them into a byte
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
@@ -332,6 +332,6 @@ def stored_count(sparsity: Tree) -> int:
         if dimension["format"] == "DENSE":
             count *= dimension["dense_size"]
         else:
-            # a count of its own: one index for each element that is stored up to this dimension
+            # not a factor: the indices of all rows are in one list, so their number is the count so far
             count = len(dimension.get("array_indices", {}).get("values", ()))
     return count

@@ -267,7 +267,7 @@ def _quantization(tree: Tree) -> Tree:
 def _unique(tensors: Sequence[Tree]) -> list[str]:
     """Return a unique name for each tensor.
 
-    It is the tensor's own name, or ``tensor_INDEX`` without one; if that is taken, with a number: ``x_1``.
+    The name is the tensor's own, or ``tensor_INDEX`` if it has none; if this is taken, a number is appended.
     For tensors with the names "x", "x" and "", the result is ["x", "x_1", "tensor_2"].
     """
     own_names = [tensor.get("name", "") for tensor in tensors]

@@ -51,7 +51,7 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     - it is also an input or an earlier output, so the second name needs a copy.
 
     Signatures are removed.
-    Raise EquivalenceError if no output has the values of an ONNX output, ModelError if the inputs do not
+    Raise EquivalenceError for an ONNX output whose values no output has, ModelError if the inputs do not
     correspond, and the errors of ``run``.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
