@@ -169,6 +169,37 @@ def test_integers_of_a_plan_fit_their_dtype(numbers: list[float], is_allowed: bo
         circlekit.quantize(model, plan=plan)
 
 
+@pytest.mark.parametrize("last_scheme", ["float", "dynamic_int8"])
+def test_numbers_of_a_shared_float_bias_become_one_constant(last_scheme: str) -> None:
+    """All layers whose weights are quantized read it.  A float layer still reads the bias of the model."""
+    text = """
+    graph main(%x: f32[1,32]) -> %a, %b, %c {
+      %w = const f32[32,32] gaussian(0, 0.3)
+      %bias = const f32[32] gaussian(0, 1)
+      %a = FullyConnected(%x, %w, %bias)
+      %b = FullyConnected(%a, %w, %bias)
+      %c = FullyConnected(%b, %w, %bias)
+    }
+    """
+    document: Document = json.loads(circlekit.quantize(circlekit.parse(text), "dynamic_int8").plan.to_json())
+    graph, numbers = document["graphs"][0], np.arange(32.0).tolist()
+    graph["constants"]["bias"] = {"dtype": "float32", "shape": [32], "data": numbers}
+    if last_scheme == "float":
+        graph["operators"]["c"].update(scheme="float", operands={})
+    model = circlekit.parse(text)
+    original = model.main.ops[0].inputs[2]
+    assert original is not None
+    circlekit.quantize(model, plan=Plan.from_json(json.dumps(document)))
+    first, second, last = (op.inputs[2] for op in model.main)
+    assert first is second
+    assert first is not None
+    assert last is (original if last_scheme == "float" else first)
+    assert (first.dtype, first.array().tolist()) == (DType.FLOAT32, numbers)
+    names = [value.name for value in model.main.values()]
+    assert len({*names}) == len(names)
+    assert first.name == ("bias_f32" if last_scheme == "float" else "bias")
+
+
 def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:
     model = lstm(("norm",))
     calibration = circlekit.calibrate(model, records(model, 2, 1))

@@ -35,7 +35,7 @@ class TensorForm:
     """The form of a tensor: ``real = scale * (stored - zero_point)``.
 
     ``dtype``: the dtype of the stored numbers.
-    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for float16.
+    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for floats.
     ``block``: the number of neighboring elements of a row (last axis) that share a scale; 0: no blocks.  With
     blocks, ``scale`` lists the blocks of row 0, then those of row 1, and so on; ``zero_point`` is empty.
     ``narrow``: the lowest integer is not used.
@@ -77,7 +77,7 @@ class TensorForm:
         return np.array(self.zero_point, np.int64)
 
     def quantization(self, name: str) -> Quantization | None:
-        """Return this form as the quantization of a tensor of the IR; None for float16.
+        """Return this form as the quantization of a tensor of the IR; None for floats.
 
         ``name``: the name of the tensor.  The scales of blocks are a constant with the name ``NAME_scales``.
         """

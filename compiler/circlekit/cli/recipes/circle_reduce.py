@@ -7,7 +7,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path, load
+from circlekit.api.models import check_output_path, load, refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
@@ -50,7 +50,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     output = arguments.output or f"{arguments.model}.reduced.ck"
     check_output_path(output)
-    check_apart(arguments.model, output)
+    refuse_overwriting(arguments.model, output)
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
