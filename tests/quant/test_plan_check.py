@@ -225,7 +225,7 @@ def test_integers_of_a_plan_fit_their_dtype(numbers: list[float], is_allowed: bo
         circlekit.quantize(model, plan=plan)
         assert model.main.ops[0].inputs[1].array().reshape(-1).tolist() == data  # type: ignore[union-attr]
         return
-    message = f"expected integers from -128 to 127 in the plan's constants, got {dtype} from {min(numbers)} to"
+    message = f"expected integers from -128 to 127 in the plan's constants, got {dtype} from {min(numbers)}"
     with pytest.raises(ModelError, match=message):
         circlekit.quantize(model, plan=plan)
 

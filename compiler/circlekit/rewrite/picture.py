@@ -262,6 +262,7 @@ class _Reader:
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
         """Return the pattern of operand ``index`` of a node that names the operators ``kinds``."""
         if node.name is None:
+            assert node.literal is not None  # an operand has a name or a literal
             array_of(node.literal, f64, None, self.source.fail_at(node.token))  # only to find mistakes
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
@@ -278,9 +279,9 @@ class _Reader:
             if dtype is None:
                 self.source.fail(f"no dtype is named {node.type.dtype}", node.type.token)
         dims = None if node.type.dims is None else tuple(node.type.dims)
-        for dim in dims or ():
-            if not DIMENSION.fullmatch(str(dim)):
-                self.source.fail(f"expected a dimension such as 3, O, O|1, _ or *, got {dim}", node.type.token)
+        if wrong := [dim for dim in dims or () if not DIMENSION.fullmatch(str(dim))]:
+            expected = "expected a dimension such as 3, O, O|1, _ or *"
+            self.source.fail(f"{expected}, got {wrong[0]}", node.type.token)
         if dims is not None and "*" in dims[1:]:
             self.source.fail("* stands for leading dimensions of 1, so it must come first", node.type.token)
         return OperandPattern(node.name, None, node.optional, node.const, dtype, dims)
