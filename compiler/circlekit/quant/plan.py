@@ -60,7 +60,8 @@ class TensorForm:
     @property
     def key(self) -> tuple[Any, ...]:
         """The fields that determine the stored data: all but ``reason`` and ``rounds``."""
-        return self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow
+        axis = self.axis if len(self.scale) > 1 else 0
+        return self.dtype, self.scale, self.zero_point, axis, self.block, self.narrow
 
     def because(self, reason: str) -> TensorForm:
         """Return a copy with another reason."""

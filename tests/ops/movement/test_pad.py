@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i8, i32, i64
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.movement.pad import MirrorPad, Pad, PadV2
@@ -39,9 +39,14 @@ def test_pad_of_rank_5() -> None:
     check(Pad(var(x), ints([[0, 1], [1, 0], [0, 0], [2, 1], [0, 3]])), x)
 
 
-def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
-    x, quantization = data("i1", 2, 3), Quantization(np.array([0.5], np.float32), np.array([-7]))
-    check(Pad(Value("x", i8, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
+@pytest.mark.parametrize("dtype", [i8, i16, i32, i64])
+def test_zero_of_a_quantized_border_is_the_zero_point(dtype: DType) -> None:
+    """LiteRT ignores the zero point of data of 32 and 64 bits."""
+    x, quantization = (
+        data(f"i{dtype.bits // 8}", 2, 3),
+        Quantization(np.array([0.5], np.float32), np.array([-7])),
+    )
+    check(Pad(Value("x", dtype, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "u1", "i1", "i2"])
