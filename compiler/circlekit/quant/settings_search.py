@@ -115,9 +115,7 @@ class SettingsSearch:
                 self.notes.append("equalization: no layer can be equalized")
             else:
                 changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
-                best = self._best(
-                    best, changes, self._corrected, "with corrected biases, on samples held back"
-                )
+                best = self._best(best, changes, self._corrected, "with corrected biases")
         is_wide = activations.bits > EQUALIZED_BITS  # 16 bits
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
