@@ -219,7 +219,7 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds or subtracts a computed mask.
+        """Raise ModelError if ``op`` adds, subtracts or selects a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """
