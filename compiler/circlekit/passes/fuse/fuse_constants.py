@@ -11,6 +11,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.dimensions import broadcast_shapes, element_count
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -37,8 +38,8 @@ class _Constants(Rewrite):
     def stays_small(self, match: Match) -> str | None:
         """The new constants have no more elements than the largest of the old ones."""
         arrays = [match.value(name).array() for name in self.definition().constant_names]
-        shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        if np.prod(shape) <= max(array.size for array in arrays):
+        shape = broadcast_shapes(*(array.shape for array in arrays))
+        if element_count(shape) <= max(array.size for array in arrays):
             return None
         return f"%{match.value('z').name}: the new constant would have the shape {format_shape(shape)}"
 
@@ -112,13 +113,17 @@ def quotient_refusal(x: Value) -> str | None:
     For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, the
     number may still be large.
     """
-    op = x.producer
-    while op is not None and (op.elementwise or op.data_movement):
+    seen, pending = {x}, [x]
+    while pending:
+        op = pending.pop().producer
+        if op is None or not (op.elementwise or op.data_movement):
+            continue
         if isinstance(op, Div) and not op.rhs.is_const:
             quotient = f"%{op.output.name}: is a quotient"
             return f"{quotient}, which may be so large that the first product overflows"
-        computed = [value for value in op.inputs if value is not None and not value.is_const]
-        op = computed[0].producer if len(computed) == 1 else None
+        new = [value for value in op.inputs if value is not None and value not in seen]
+        seen.update(new)
+        pending += new
     return None
 
 
@@ -206,8 +211,9 @@ class _SumLast(_Constants):
 
 
 class FuseMulWithAdd(Rules):
-    """(x * a + b) * c and (x + a) * b + c become one product and one sum, as do quotients and differences.
+    """(x * a + b) * c and (x + a) * b + c become one product and one sum.
 
+    Quotients and differences do, too, if the constant is their second operand.
     Such chains come from the scaling and the normalization of images.
     """
 
