@@ -37,7 +37,7 @@ class _Constants(Rewrite):
     @condition
     def stays_small(self, match: Match) -> str | None:
         """The new constants have no more elements than the largest of the old ones."""
-        arrays = [match.value(name).array() for name in self.definition().constant_names]
+        arrays = [match.value(name).array() for name in sorted(self.definition().constant_names)]
         shape = broadcast_shapes(*(array.shape for array in arrays))
         if element_count(shape) <= max(array.size for array in arrays):
             return None
@@ -90,8 +90,8 @@ class _Products(_Chain):
     shared = ("m",)  # as in ONE, where another user keeps the first product
 
     @condition
-    def is_no_quotient(self, x: Value) -> str | None:
-        return quotient_refusal(x)
+    def is_no_quotient(self, m: Value) -> str | None:
+        return quotient_refusal(m)
 
 
 def largest(*arrays: Array) -> float:
@@ -108,7 +108,7 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
 
 
 def quotient_refusal(x: Value) -> str | None:
-    """Refuse if ``x`` follows from a quotient with a computed divisor.
+    """Refuse if ``x`` is or follows from a quotient whose divisor is computed or has a 0.
 
     For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, the
     number may still be large.
@@ -118,7 +118,7 @@ def quotient_refusal(x: Value) -> str | None:
         op = pending.pop().producer
         if op is None or not (op.elementwise or op.data_movement):
             continue
-        if isinstance(op, Div) and not op.rhs.is_const:
+        if isinstance(op, Div) and not (op.rhs.is_plain and op.rhs.array().all()):
             quotient = f"%{op.output.name}: is a quotient"
             return f"{quotient}, which may be so large that the first product overflows"
         new = [value for value in op.inputs if value is not None and value not in seen]
@@ -177,8 +177,8 @@ class _ProductLast(_Constants):
     """
 
     @condition
-    def is_no_quotient(self, x: Value) -> str | None:
-        return quotient_refusal(x)
+    def is_no_quotient(self, m: Value) -> str | None:
+        return quotient_refusal(m)
 
     def constants(self, match: Match) -> dict[str, Any]:
         return {"d": self.chain(match, 1.0, "a", "c"), "e": self.chain(match, 0.0, "b", "c")}
