@@ -30,6 +30,9 @@ LARGEST_CANCELLATION = 64.0
 If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
 """
 
+MAX_SEARCHED_VALUES = 256
+"""``quotient_refusal`` examines about this many values, so that long elementwise chains take linear time."""
+
 
 class _Constants(Rewrite):
     """Base class of the rewrites of operators with one constant each."""
@@ -111,11 +114,11 @@ def quotient_refusal(x: Value) -> str | None:
     """Refuse if ``x`` is or follows from a quotient whose divisor is computed or has a 0.
 
     For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, the
-    number may still be large.
+    number may still be large.  The search ends after MAX_SEARCHED_VALUES.
     """
-    seen, pending = {x}, [x]
-    while pending:
-        op = pending.pop().producer
+    seen, pending = {x}, [x]  # ``pending`` is a queue: near quotients are found first
+    while pending and len(seen) <= MAX_SEARCHED_VALUES:
+        op = pending.pop(0).producer
         if op is None or not (op.elementwise or op.data_movement):
             continue
         if isinstance(op, Div) and not (op.rhs.is_plain and op.rhs.array().all()):
