@@ -58,6 +58,11 @@ def zero_point_of(value: Value) -> int:
     return int(value.quantization.zero_point[0])
 
 
+def padding_number(value: Value) -> int:
+    """Return the element of new padding in ``value``: its zero point for 8 or 16 bits, 0 for other dtypes."""
+    return zero_point_of(value) if is_quantized_8_or_16_bits(value) else 0
+
+
 def _zero_points(quantization: Quantization) -> Array:
     """Return one zero point for each scale; 0 if the file has none."""
     return np.resize(quantization.zero_point, quantization.scale.size)

@@ -39,9 +39,11 @@ def test_pad_of_rank_5() -> None:
     check(Pad(var(x), ints([[0, 1], [1, 0], [0, 0], [2, 1], [0, 3]])), x)
 
 
-def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
-    x, quantization = data("i1", 2, 3), Quantization(np.array([0.5], np.float32), np.array([-7]))
-    check(Pad(Value("x", i8, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
+@pytest.mark.parametrize("dtype", [i8, i32, i64])
+def test_zero_of_a_quantized_border_is_the_zero_point_for_8_and_16_bits_only(dtype: DType) -> None:
+    quantization = Quantization(np.array([0.5], np.float32), np.array([-7]))
+    value = Value("x", dtype, (2, 3), None, quantization)
+    check(Pad(value, ints([[1, 0], [0, 2]])), data("i1", 2, 3).astype(dtype.numpy))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "u1", "i1", "i2"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
-from circlekit.ir.dtypes import f32, i8, i32
+from circlekit.ir.dtypes import DType, f32, i8, i32, i64
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.movement.space import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
 from tests.ops.litert import check, ints, kernel_results, var
@@ -57,9 +57,10 @@ def test_crops_may_remove_everything() -> None:
     assert BatchToSpaceND(var(x), ints([1, 1]), ints([[1, 2], [0, 0]])).output.shape == (1, 0, 4, 2)
 
 
-def test_zero_of_a_quantized_border_is_the_zero_point() -> None:
-    x = data("i1", 1, 3, 3, 1)
-    value = Value("x", i8, x.shape, None, Quantization(np.array([0.5], np.float32), np.array([-9])))
+@pytest.mark.parametrize("dtype", [i8, i32, i64])
+def test_zero_of_a_quantized_border_is_the_zero_point_for_8_and_16_bits_only(dtype: DType) -> None:
+    x = data("i1", 1, 3, 3, 1).astype(dtype.numpy)
+    value = Value("x", dtype, x.shape, None, Quantization(np.array([0.5], np.float32), np.array([-9])))
     check(SpaceToBatchND(value, ints([2, 2]), ints([[1, 0], [0, 1]])), x)
 
 

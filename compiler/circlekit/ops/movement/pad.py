@@ -17,7 +17,7 @@ from circlekit.ops.checks import NUMERIC_KINDS, require_numpy_kind, require_one_
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantized_values import rearranged_type, zero_point_of
+from circlekit.ops.quantized_values import padding_number, rearranged_type
 
 
 class Padded(Op, layout_operands=("input",), per_axis_operands={"paddings": 0}):
@@ -58,11 +58,11 @@ class Padded(Op, layout_operands=("input",), per_axis_operands={"paddings": 0}):
 
 
 class Pad(Padded, code="PAD"):
-    """``input`` padded with 0; quantized data are padded with the zero point."""
+    """``input`` padded with 0; quantized data of 8 or 16 bits are padded with the zero point."""
 
     def kernel(self, input: Array, paddings: Array) -> Array:
         require_numpy_kind(self, input, NUMERIC_KINDS)
-        return pad_constant(input, paddings, zero_point_of(self.output))
+        return pad_constant(input, paddings, padding_number(self.output))
 
 
 class PadV2(Padded, code="PADV2"):
