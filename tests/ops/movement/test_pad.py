@@ -88,6 +88,13 @@ def test_wrong_operands_are_explained(make: Any, sentence: str) -> None:
         make(var(np.zeros((2, 3), np.float32)))
 
 
+def test_an_axis_without_elements_has_no_reflection() -> None:
+    with pytest.raises(ShapeError, match="REFLECT: expected 1 element or more along each axis, got 0"):
+        MirrorPad(Value("x", f32, (2, 0)), ints([[1, 0], [0, 0]]))
+    x = np.zeros((2, 0), np.float32)
+    check(MirrorPad(var(x), ints([[1, 0], [0, 0]]), mode=MirrorPadMode.SYMMETRIC), x)
+
+
 @pytest.mark.parametrize("kind", [Pad, PadV2, MirrorPad])
 def test_paddings_computed_in_the_run_must_not_be_negative(kind: Any) -> None:
     x, pairs = data("f4", 1), np.array([[-1, 2]], np.int32)

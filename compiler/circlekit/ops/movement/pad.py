@@ -104,6 +104,8 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
         if dim is None:
             return
         limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
+        if limit < 0:  # LiteRT refuses this, too, even without padding
+            raise ShapeError(f"{self.mode!r}: expected 1 element or more along each axis, got 0")
         if before > limit or after > limit:
             raise ShapeError(
                 f"paddings: expected at most {limit} for {self.mode!r} of {counted(dim, 'element')}, "
