@@ -201,3 +201,10 @@ def test_activation_that_the_runtime_does_not_fuse(act: str, operator: str) -> N
     target = runtime(forms={"ADD": {"f32,f32:f32": NO_ACTIVATION}})
     check(f"%y = Add(%x, [1.0]) {{act: {act}}}", target, f"Add {operator}")
     check("%y = Add(%x, [1.0])", target, "Add")
+
+
+def test_an_activation_that_is_split_from_32_bit_integers_ignores_their_scale() -> None:
+    """As in LiteRT, where the scale of such an ADD does not count either."""
+    target, data = runtime(forms={"ADD": {"i32,i32:i32": NO_ACTIVATION}}), "i32[1,8,6,4] quant(scale: 0.5)"
+    body = f"%i = Cast(%x) : {data}\n%y = Add(%i, %i) {{act: RELU6}} : {data}"
+    check(body, target, "Cast Add Maximum Minimum")

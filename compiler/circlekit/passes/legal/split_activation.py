@@ -22,7 +22,7 @@ from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.quantized_values import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits, is_quantized_8_or_16_bits
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -141,7 +141,7 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return []
     grid = value
-    if value.quantization is None or not value.quantization.scale.size:  # plain integers have a scale of 1
+    if not is_quantized_8_or_16_bits(value):  # kernels clamp such integers as if their scale was 1
         grid = Value("", value.dtype, (), None, Quantization(np.array([1.0], np.float32)))
     low, high = quantized_activation_range(act, grid)
     lowest, highest = dtype_limits(value.dtype)
