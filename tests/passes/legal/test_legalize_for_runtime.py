@@ -106,6 +106,15 @@ def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
     check(INTEGERS + body, runtime(lacks, name="onert"), ops)
 
 
+def test_the_l2_norm_of_nan_stays_nan() -> None:
+    model = check("%y = L2Normalization(%x)", runtime("L2_NORMALIZATION"), "Square Sum Sqrt Maximum Div")
+    x = np.ones((1, 8, 6, 4), np.float32)
+    x[0, 0, 0, 1] = np.nan
+    (found,) = run(model, [x])
+    assert np.isnan(found[0, 0, 0]).all()
+    assert np.isnan(found).sum() == 4
+
+
 def test_softmax_with_beta() -> None:
     check("%y = Softmax(%x) {beta: 2.5}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
     check("%y = Softmax(%x) {beta: 2.0}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
