@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %q: is an output of the graph, and %r is an input or an output, too
+# Refused: %r becomes the output %s, so it cannot become the output %q, too.
 
 graph main(%x: f32[2,2]) -> %s, %q {
   %t = Transpose(%x, [0, 1])
@@ -11,5 +11,5 @@ graph main(%x: f32[2,2]) -> %s, %q {
 rules {
   passes(order_channels)
   unchanged()
-  refused("%q: is an output of the graph, and %r is an input or an output, too")
+  refused("%q: is an output of the graph, and %r takes the place of another output")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: expected sizes above 0 along the axes, got [?,3,4]
+# Refused: %x: expected known sizes above 0 along the axes, got [?,3,4]
 
 graph main(%x: f32[?,3,4]) -> %z {
   %z = Sum(%x, [0])

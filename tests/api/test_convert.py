@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.api.models import check_apart, read, target_format
+from circlekit.api.models import read, refuse_overwriting, target_format
 from circlekit.api.options import Options
 from circlekit.api.structure_checks import check_structure
 from circlekit.errors import (
@@ -119,9 +119,9 @@ def test_a_name_is_taken_from_a_file_object(net: Path) -> None:
 def test_two_paths_of_one_file_are_refused(net: Path, tmp_path: Path) -> None:
     (tmp_path / "link.ck").symlink_to(net)
     with pytest.raises(FileError, match=r"link.ck is an input; choose another file to write"):
-        check_apart(net, tmp_path / "link.ck")
-    check_apart(net, tmp_path / "absent.ck")
-    check_apart(tmp_path / "absent.ck", net)
+        refuse_overwriting(net, tmp_path / "link.ck")
+    refuse_overwriting(net, tmp_path / "absent.ck")
+    refuse_overwriting(tmp_path / "absent.ck", net)
 
 
 class Steps(Progress):

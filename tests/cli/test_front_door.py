@@ -78,6 +78,16 @@ def test_verbose_may_stand_before_the_subcommand(tmp_path: Path) -> None:
     assert done.stderr.endswith("(circlekit verify --help lists the flags)\n")
 
 
+def test_two_dashes_may_stand_before_the_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--", "verify", "--help"], ["-V", "--", "help", "verify"]):
+        assert front_door.main(words) == 0
+        assert capsys.readouterr().out.startswith("usage: circlekit verify ")
+    assert front_door.main(["--"]) == 2
+    assert capsys.readouterr().err.startswith("usage: circlekit ")
+    assert front_door.main(["--", "verfy"]) == 2
+    assert "there is no sub-command 'verfy'; did you mean verify?" in capsys.readouterr().err
+
+
 def test_closed_standard_streams(tmp_path: Path) -> None:
     (tmp_path / "net.ck").write_text(RECIPE)
     for words, message in {

@@ -80,7 +80,7 @@ def refuse() -> None:
     [
         (crash, FormatError, "a.h5 is damaged: the library that reads it crashed"),
         (spin, FormatError, "a.h5 is damaged: reading it does not end"),
-        (sleep, FormatError, "a.h5 is damaged: reading it does not end"),
+        (sleep, FormatError, "a.h5: no array was read in 1 s; the file may be damaged, or the disk slow"),
         (end, LimitError, "a.h5: the system killed the process that reads it"),
         (exhaust, LimitError, "a.h5: reading 0 bytes takes too much memory"),
         (refuse, LimitError, "too much"),
@@ -148,7 +148,7 @@ def test_a_stricter_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         resource, "getrlimit", lambda kind: (1000, 2) if kind == resource.RLIMIT_CPU else (1, -1)
     )
     monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: set_limits.append((kind, limits)))
-    sandbox._limit_memory(0)
+    sandbox._limit_resources(0)
     assert set_limits == [(resource.RLIMIT_CORE, (0, 0)), (resource.RLIMIT_CPU, (2, 2))]
 
 
@@ -220,7 +220,7 @@ def test_limits_grow_with_the_file() -> None:
     def limits_for(*sizes: int) -> tuple[int, int]:
         def get() -> Iterator[tuple[int, int]]:
             for size in sizes:
-                sandbox._limit_memory(size)
+                sandbox._limit_resources(size)
             yield resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0]
 
         (found,) = sandbox.run_forked(get, 5.0)

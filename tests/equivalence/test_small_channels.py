@@ -64,11 +64,20 @@ def test_a_small_sum_of_large_terms_may_differ_by_the_rounding_of_the_terms(
     assert compare(model(1.0), model(1 + change)).equal is equal
 
 
-def test_noise_is_pooled_among_channels_of_similar_size() -> None:
-    sizes = np.array([1.0, 1.9, 7.0, 0.2, 1000.0, 0.0])
+def test_an_infinite_channel_beside_a_small_one_causes_no_warning() -> None:
+    """The infinite element stays infinite when the constants are moved: their difference is NaN."""
+    numbers = "%c = const f32[2,3] [[inf, 1000.0, 0.001], [1.0, 2.0, 0.003]]"
+    text = f"graph main(%x: f32[1]) -> %y {{ {numbers} %y = Mul(%c, [1.0, 1.0, FACTOR]) }}"
+    model = parse_model(f"graph main(%x: f32[1]) -> %y {{ {numbers.replace('%c', '%y')} }}")
+    others = (parse_model(text.replace("FACTOR", factor)) for factor in ("1.0", "1.0001"))
+    assert [compare(model, other).equal for other in others] == [True, False]
+
+
+def test_noise_is_pooled_among_channels_of_similar_magnitude() -> None:
+    magnitudes = np.array([1.0, 1.9, 7.0, 0.2, 1000.0, 0.0])
     noise = np.array([0.0, 0.5, 0.25, 0.0, 2.0, 0.0])
-    assert _pooled(noise, sizes).tolist() == [0.5, 0.5, 0.5, 0.5, 2.0, 0.5]
-    assert _pooled(noise[:1], sizes[:1]).tolist() == [0.0]
+    assert _pooled(noise, magnitudes).tolist() == [0.5, 0.5, 0.5, 0.5, 2.0, 0.5]
+    assert _pooled(noise[:1], magnitudes[:1]).tolist() == [0.0]
 
 
 def test_the_noise_of_a_channel_of_zeros_does_not_excuse_an_error_in_another_channel() -> None:

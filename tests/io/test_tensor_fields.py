@@ -106,11 +106,13 @@ def test_table_of_the_file_is_kept_if_it_means_the_same() -> None:
     assert quantization_tree(None, {"quantized_dimension": 3}) == {"quantized_dimension": 3}
 
 
-def test_values_in_details_are_written_as_indices() -> None:
+@pytest.mark.parametrize("table", ["BlockwiseQuantization", "MultiAxisQuantization"])
+def test_values_in_details_are_written_as_indices(table: str) -> None:
+    """Without a tensor, a field is written as -1: the schema's default 0 would be the first tensor."""
     scales = Value("s", DType.FLOAT16, (2,))
-    details = {"": "BlockwiseQuantization", "scales": scales, "zero_points": -1}
+    details = {"": table, "scales": scales}
     quantization = Quantization(np.zeros(0, F32), np.zeros(0, np.int64), 0, None, None, details)
     stored = with_indices(quantization, {id(scales): 7})
     assert stored is not None
-    assert stored.details == {"": "BlockwiseQuantization", "scales": 7, "zero_points": -1}
+    assert stored.details == {"": table, "scales": 7, "zero_points": -1}
     assert with_indices(None, {}) is None

@@ -55,12 +55,13 @@ def test_parameters_without_fault(parameters: Any, shape: tuple[int, ...], store
 @pytest.mark.parametrize(
     ("parameters", "shape", "stored", "fault"),
     [
-        (MATRIX, (2, 3), 2, "the sparsity places 3 elements, but only 2 are stored"),
+        (MATRIX, (2, 3), 2, "the sparsity places 3 elements, expected at most 2"),
         (MATRIX, (2, 2), 3, "level 1 of the sparsity has indices from 0 to 2, expected 0 <= index < 2"),
         (MATRIX, (3, 3), 3, "level 0 of the sparsity has dense size 2, expected 3"),
         (sparsity({"format": "DENSE"}), (1,), 1, "level 0 of the sparsity has dense size 0, expected 1"),
         (sparsity(dense(2), {}, blocks=[0]), (2,), 2, "blocks of 0 along axis 0, which has 2 elements"),
-        (MATRIX, (6,), 3, "has traversal order [0, 1] and 2 levels, expected a permutation of 0 to 0,"),
+        (MATRIX, (6,), 3, "has traversal order [0, 1] and 2 levels, expected a permutation of [0],"),
+        (sparsity(dense(1)), (), 1, "has traversal order [0] and 1 level, expected a permutation of [],"),
         (sparsity(dense(2), order=[1]), (2,), 2, "has traversal order [1] and 1 level"),
         (sparsity(dense(2), order=[]), (2,), 2, "has traversal order [] and 1 level"),
         (sparsity(dense(1), dense(2), blocks=[1]), (2,), 2, "the sparsity has blocks along [1]"),
@@ -81,14 +82,14 @@ def test_parameters_without_fault(parameters: Any, shape: tuple[int, ...], store
         (sparsity({"format": "ODD"}), (3,), 2, "level 0 of the sparsity has the unknown format ODD"),
         (sparsity(csr(None, [0])), (3,), 2, "level 0 of the sparsity lacks its segments or its indices"),
         (sparsity(csr([0, 1], None)), (3,), 2, "level 0 of the sparsity lacks its segments or its indices"),
-        (sparsity(csr([0], [0])), (3,), 2, "has 1 segments, expected 2 ascending ones from 0"),
+        (sparsity(csr([0], [0])), (3,), 2, "has 1 segment, expected 2 ascending ones from 0"),
         (sparsity(csr([1, 1], [0])), (3,), 2, "has 2 segments, expected 2 ascending ones from 0"),
         (sparsity(dense(2), csr([0, 2, 1], [0, 1])), (2, 2), 2, "expected 3 ascending ones from 0"),
         (
             sparsity(csr([0, 3], [0, 1])),
             (3,),
             3,
-            "has 2 indices, but its segments end at 3",
+            "segments that end at 3, expected at most the number of indices, 2",
         ),
         (
             sparsity(dense(1), csr([0, 1], [2]), dense(4), blocks=[1]),

@@ -64,9 +64,11 @@ def test_strings() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (string_bytes(-1), "expected 0 or more strings in a string tensor, got -1"),
-        (string_bytes(2, 12), "expected at least 16 bytes for 2 strings, got 8"),
-        (string_bytes(1, 12, 13), "expected ascending offsets"),
+        (string_bytes(-1), "^expected 0 or more strings in a string tensor, got -1$"),
+        (string_bytes(-5, 8), "^expected 0 or more strings in a string tensor, got -5$"),
+        (string_bytes(1), "^expected at least 12 bytes for 1 string in a string tensor, got 4$"),
+        (string_bytes(2, 12), "^expected at least 16 bytes for 2 strings in a string tensor, got 8$"),
+        (string_bytes(1, 12, 13), "^expected ascending offsets inside the bytes of a string tensor$"),
         (string_bytes(1, 12, 11), "expected ascending offsets"),
         (string_bytes(1, -1, 12), "expected ascending offsets"),
     ],
@@ -86,6 +88,15 @@ def test_constant_elements() -> None:
     assert constant_elements(texts).tolist() == [[b"a", b"b"]]
     with pytest.raises(ModelError, match="expected 3 strings in %t, got 2"):
         constant_elements(Value("t", DType.STRING, (3,), encode_strings([b"a", b"b"])))
+
+
+def test_errors_name_a_damaged_constant() -> None:
+    with pytest.raises(ModelError, match="expected 0 or more strings in %t, got -5"):
+        constant_elements(Value("t", DType.STRING, (3,), string_bytes(-5, 8)))
+    sparse = Value("w", DType.FLOAT32, (4,), np.zeros(1, np.uint8).repeat(4))
+    sparse.extra["sparsity"] = {"traversal_order": [3]}
+    with pytest.raises(ModelError, match=r"^%w: the sparsity has traversal order \[3\]"):
+        constant_elements(sparse)
 
 
 @pytest.mark.parametrize(("dtype", "count"), [(DType.INT4, 3), (DType.UINT8, 2)])

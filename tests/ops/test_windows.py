@@ -7,15 +7,15 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.enums import Padding
-from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, padded_window_count
+from circlekit.ops.dimensions import LARGEST_WINDOW, axis_windows, padded_window_count
 
 
-def test_conv_padding() -> None:
+def test_axis_windows() -> None:
     # size, taps, stride, dilation; expected: the number of windows, the padding before and after
-    assert conv_padding(5, 2, 1, 1, Padding.SAME) == (5, 0, 1)  # the odd element goes after
-    assert conv_padding(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)  # 3 windows of span 5 cover 9 elements: 4 more
-    assert conv_padding(2, 1, 3, 1, Padding.SAME) == (1, 0, 0)
-    assert conv_padding(5, 2, 2, 1, Padding.VALID) == (2, 0, 0)
+    assert axis_windows(5, 2, 1, 1, Padding.SAME) == (5, 0, 1)  # the odd element goes after
+    assert axis_windows(5, 3, 2, 2, Padding.SAME) == (3, 2, 2)  # 3 windows of span 5 cover 9 elements: 4 more
+    assert axis_windows(2, 1, 3, 1, Padding.SAME) == (1, 0, 0)
+    assert axis_windows(5, 2, 2, 1, Padding.VALID) == (2, 0, 0)
 
 
 def test_number_of_windows() -> None:
@@ -24,7 +24,7 @@ def test_number_of_windows() -> None:
     assert padded_window_count(5, None, 2, 1, Padding.VALID) is None
     assert padded_window_count(5, 3, 1, 2, Padding.VALID) == 1
     assert padded_window_count(5, 3, 1, 3, Padding.VALID) == 0, "a window of 7 elements"
-    assert conv_padding(0, 9, 2, 1, Padding.VALID) == (0, 0, 0)
+    assert axis_windows(0, 9, 2, 1, Padding.VALID) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

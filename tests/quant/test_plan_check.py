@@ -13,7 +13,7 @@ import pytest
 import circlekit
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import DType
+from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
 from circlekit.quant.plan import Plan, TensorForm
 from tests.quant.test_recurrent import lstm, records
@@ -86,6 +86,66 @@ def test_the_limits_of_forms(change: Document, message: str | None) -> None:
         assert after.op_count == 3  # QUANTIZE, ABS, DEQUANTIZE
         return
     with pytest.raises(CirclekitError, match=message):
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+
+
+LAYER = """
+graph main(%x: f32[1,64]) -> %y {
+  %w = const f32[64,64] gaussian(0, 0.3)
+  %b = const f32[64] gaussian(0, 0.3)
+  %y = FullyConnected(%x, %w, %b)
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["str", "resource", "bool", "c64"])
+def test_a_form_has_a_dtype_of_numbers(dtype: str) -> None:
+    plan = circlekit.quantize(circlekit.parse(BLOCKS), "weight_int8").plan
+    plan.main.tensors["x"] = replace(TensorForm(DType.INT8, (0.5,), (0,)), dtype=BY_SHORT[dtype])
+    with pytest.raises(ModelError, match=f"%x: expected an integer or float dtype, got {dtype}"):
+        circlekit.quantize(circlekit.parse(BLOCKS), plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "zero_point", "message"),
+    [
+        ("int8", 0, None),
+        ("int8", 5, "expected zero points of 0 for weights, got 5"),
+        ("dynamic_int8", 5, "expected zero points of 0 for weights, got 5"),
+        ("weight_int8", 5, None),  # DEQUANTIZE subtracts the zero point
+        ("uint8", 5, None),
+    ],
+)
+def test_integer_kernels_need_weights_with_zero_points_of_0(
+    scheme: str, zero_point: int, message: str | None
+) -> None:
+    """LiteRT's delegate refuses the model with other zero points, and its reference kernel ignores them."""
+    given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]] if scheme in ("int8", "uint8") else None
+    plan = circlekit.quantize(circlekit.parse(LAYER), scheme, given, auto=False).plan
+    weights = plan.main.operators["y"].operands[1]
+    plan.main.operators["y"].operands[1] = replace(weights, zero_point=(zero_point,) * len(weights.scale))
+    if message is None:
+        circlekit.quantize(circlekit.parse(LAYER), plan=plan)
+        return
+    with pytest.raises(ModelError, match=message):
+        circlekit.quantize(circlekit.parse(LAYER), plan=plan)
+
+
+def test_a_constant_with_nan_is_named() -> None:
+    given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]]
+    plan = circlekit.quantize(circlekit.parse(LAYER), "int8", given, auto=False).plan
+    text = LAYER.replace("const f32[64] gaussian(0, 0.3)", f"const f32[64] [nan{', 0' * 63}]")
+    with pytest.raises(ModelError, match=r"%y, operand 2 \(%b\): expected numbers to quantize, got NaN"):
+        circlekit.quantize(circlekit.parse(text), plan=plan)
+
+
+def test_a_layer_with_stored_integers_as_weights_is_refused() -> None:
+    given = [[np.linspace(-1, 1, 64, dtype=np.float32)[None]]]
+    plan = circlekit.quantize(circlekit.parse(LAYER), "int8", given, auto=False).plan
+    del plan.main.operators["y"].operands[1]
+    text = LAYER.replace("f32[64,64] gaussian(0, 0.3)", "i8[64,64] quant(scale: 0.1, zero_point: 0) zeros")
+    message = "the bias %b: expected float32 data and weights of FULLY_CONNECTED %y"
+    with pytest.raises(ModelError, match=message):
         circlekit.quantize(circlekit.parse(text), plan=plan)
 
 
@@ -165,8 +225,40 @@ def test_integers_of_a_plan_fit_their_dtype(numbers: list[float], is_allowed: bo
         circlekit.quantize(model, plan=plan)
         assert model.main.ops[0].inputs[1].array().reshape(-1).tolist() == data  # type: ignore[union-attr]
         return
-    with pytest.raises(ModelError, match="expected integers from -128 to 127 in the plan's constants, got"):
+    message = f"expected integers from -128 to 127 in the plan's constants, got {dtype} from {min(numbers)}"
+    with pytest.raises(ModelError, match=message):
         circlekit.quantize(model, plan=plan)
+
+
+@pytest.mark.parametrize("last_scheme", ["float", "dynamic_int8"])
+def test_numbers_of_a_shared_float_bias_become_one_constant(last_scheme: str) -> None:
+    """All layers whose weights are quantized read it.  A float layer still reads the bias of the model."""
+    text = """
+    graph main(%x: f32[1,32]) -> %a, %b, %c {
+      %w = const f32[32,32] gaussian(0, 0.3)
+      %bias = const f32[32] gaussian(0, 1)
+      %a = FullyConnected(%x, %w, %bias)
+      %b = FullyConnected(%a, %w, %bias)
+      %c = FullyConnected(%b, %w, %bias)
+    }
+    """
+    document: Document = json.loads(circlekit.quantize(circlekit.parse(text), "dynamic_int8").plan.to_json())
+    graph, numbers = document["graphs"][0], np.arange(32.0).tolist()
+    graph["constants"]["bias"] = {"dtype": "float32", "shape": [32], "data": numbers}
+    if last_scheme == "float":
+        graph["operators"]["c"].update(scheme="float", operands={})
+    model = circlekit.parse(text)
+    original = model.main.ops[0].inputs[2]
+    assert original is not None
+    circlekit.quantize(model, plan=Plan.from_json(json.dumps(document)))
+    first, second, last = (op.inputs[2] for op in model.main)
+    assert first is second
+    assert first is not None
+    assert last is (original if last_scheme == "float" else first)
+    assert (first.dtype, first.array().tolist()) == (DType.FLOAT32, numbers)
+    names = [value.name for value in model.main.values()]
+    assert len({*names}) == len(names)
+    assert first.name == ("bias_f32" if last_scheme == "float" else "bias")
 
 
 def test_inner_tensors_of_a_plan_are_those_of_the_operator() -> None:

@@ -15,8 +15,11 @@ from circlekit.quant import trials as trials_module
 from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import plan_model
 from circlekit.quant.search_budget import WORK_PER_SECOND, SearchBudget
 from circlekit.quant.settings_search import FEW_SAMPLES_DB, LARGEST_SEARCH, Change, SettingsSearch
+from circlekit.quant.techniques.equalization import channel_magnitudes
+from circlekit.quant.techniques.noise import decibels
 from circlekit.quant.trials import (
     FEW_NUMBERS,
     LARGEST_FLOAT32,
@@ -46,7 +49,7 @@ def trials(count: int = len(SAMPLES)) -> Trials:
     def no_plan(model: ck.Model, ranges: Ranges) -> Plan:
         raise AssertionError("no plan is needed")
 
-    return Trials(ck.parse(TEXT), no_plan, DType.INT8, "min_max", SAMPLES[:count], SAMPLES[:count], {})
+    return Trials(ck.parse(TEXT), no_plan, DType.INT8, "min_max", SAMPLES[:count], SAMPLES[:count], [{}, {}])
 
 
 @pytest.mark.parametrize(("quarter", "largest"), [(0, 6), (1, 50), (QUARTERS, 50)])
@@ -166,3 +169,33 @@ def test_histograms_are_made_for_the_estimators_that_read_them(
     (ranges,) = estimated_ranges(ck.parse(TEXT), SAMPLES, estimator, 8)
     assert ranges["x"][1] <= 50
     assert made == [estimator == "entropy"]
+
+
+def test_equalization_is_measured_with_the_magnitudes_of_the_other_half() -> None:
+    """Channel i % 4 is large in sample i, so each half of the samples has other large channels."""
+    model = ck.parse("""graph main(%x: f32[1,4]) -> %y {
+      %w = const f32[4,4] [1, 0, 0, 0,  0, 1, 0, 0,  0, 0, 1, 0,  0, 0, 0, 1]
+      %h = FullyConnected(%x, %w) {act: RELU}
+      %v = const f32[2,4] uniform(0.5, 1)
+      %y = FullyConnected(%h, %v) : f32[1,2]
+    }""")
+    samples = [[np.full((1, 4), 0.01, np.float32)] for _ in range(8)]
+    for index, (array,) in enumerate(samples):
+        array[0, index % 4] = 10.0
+    halves = [channel_magnitudes(collect(model, samples[half::2], channels=True)) for half in range(2)]
+
+    def plan_of(changed: ck.Model, ranges: Ranges) -> Plan:
+        return plan_model(changed, "int8", ranges)
+
+    made = Trials(model, plan_of, DType.INT8, "min_max", samples, samples, halves)
+    search = SettingsSearch(made, SearchBudget.of(model, 60.0), [], without=["ranges"])
+    assert made.all_magnitudes()["h"].tolist() == [10.0] * 4
+    for half in range(2):
+        weights = made.equalized_without(1.0, half).main.ops[0].inputs[1]
+        assert weights is not None
+        factors = np.diag(weights.array())
+        # the channels that are large in the other half are made smaller than those of this half
+        assert (factors[1 - half :: 2] < factors[half::2]).all()
+    plain, equalized = (search._corrected(Settings(strength=strength)) for strength in (0.0, 1.0))
+    assert len(plain) == len(samples)
+    assert decibels(equalized) < decibels(plain) - 10

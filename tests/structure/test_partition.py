@@ -21,7 +21,7 @@ from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
-from circlekit.structure.connection import Connection, PartFile, read_connection
+from circlekit.structure.connection import ConnectedModel, Connection, read_connection
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import _unique_names
 from circlekit.structure.run_parts import run_parts
@@ -432,19 +432,22 @@ def test_a_connection_file_has_names(change: dict[str, object], tmp_path: Path) 
 @pytest.mark.parametrize("name", ["x", "a b", "a=b", "a;b", "#a", "[x]", "", "é"])
 def test_both_connection_files_keep_names(name: str, tmp_path: Path) -> None:
     """File names may contain brackets, too."""
-    parts = [PartFile(f"n[{number}].circle", [name], ["y"]) for number in (1, 2)]
-    connected = Connection(PartFile("n[0].circle", [name], ["y"]), parts)
+    parts = [ConnectedModel(f"n[{number}].circle", [name], ["y"]) for number in (1, 2)]
+    connected = Connection(ConnectedModel("n[0].circle", [name], ["y"]), parts)
     for text, file in ((connected.to_json(), "a.conn.json"), (connected.to_ini(), "a.conn.ini")):
         (tmp_path / file).write_text(text, encoding="utf-8")
         assert read_connection(tmp_path / file) == connected
 
 
-@pytest.mark.parametrize("name", ["a\nb", " a", "a ", "a\n", "a\udcff"])
+@pytest.mark.parametrize("name", ["a\nb", " a", "a ", "a\t", "a\n", "a\udcff"])
 def test_names_that_the_ini_file_cannot_express_are_only_in_the_json_file(name: str, tmp_path: Path) -> None:
     model = circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }")
     model.main.inputs[0].name = name
     divided = circlekit.partition(model, table_of({"NEG": "cpu"}))
-    with pytest.warns(FormatWarning, match=r"net\.conn\.ini is not written: .* cannot express the name"):
+    with pytest.warns(
+        FormatWarning,
+        match=r"net\.conn\.ini is not written: .* cannot express the name .*: it has a line break",
+    ):
         connected = save_parts(divided, tmp_path, "net.circle")
     assert read_connection(tmp_path / "net.conn.json") == connected
     assert not (tmp_path / "net.conn.ini").exists()
@@ -464,8 +467,8 @@ def test_no_part_is_written_if_another_one_cannot_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("files", [["source"], ["p", "p"]])
 def test_sections_of_the_ini_file_have_distinct_names(files: list[str]) -> None:
-    connected = Connection(PartFile("net", [], []), [PartFile(file, [], []) for file in files])
-    with pytest.raises(UnsupportedError, match=f"cannot express the name '{files[0]}'"):
+    connected = Connection(ConnectedModel("net", [], []), [ConnectedModel(file, [], []) for file in files])
+    with pytest.raises(UnsupportedError, match=f"expected different names, got '{files[0]}' twice"):
         connected.to_ini()
 
 

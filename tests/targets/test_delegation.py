@@ -44,6 +44,13 @@ def test_a_partition_reads_only_results_of_itself_and_of_earlier_parts() -> None
     assert partitions(BRANCHES.main, set(BRANCHES.main.ops)) == []
 
 
+def test_operators_that_read_each_others_results_are_in_no_partition() -> None:
+    model = circlekit.parse("graph main(%x: f32[4]) -> %c { %a = Neg(%x) %b = Neg(%a) %c = Neg(%b) }")
+    first, second, third = model.main
+    second.set_input(0, third.output)  # as in a damaged file
+    assert partitions(model.main, set()) == [[first]]
+
+
 def test_delegation_counts_operators_and_partitions() -> None:
     target = delegating("SIGN", "RELU NEG ADD")
     found = find_delegation(BRANCHES.main, target)

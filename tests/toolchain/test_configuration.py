@@ -90,6 +90,7 @@ def test_wrong_keys_and_values(text: str, kind: str, message: str) -> None:
         ("a.toml", b"a = \n", "ParsingError", "a.toml: "),
         ("a.toml", b"[one]\na = 1" + b"1" * 5000, "ParsingError", "a.toml: "),
         ("a.toml", b"[one]\na = " + b"[" * 3000 + b"]" * 3000, "ParsingError", "a.toml: "),
+        ("a.toml", b"[one]\na = " + b"[" * 400 + b"]" * 400, "ParsingError", "a.toml: "),
         (
             "a.toml",
             b"a = 1\n[one]\n",
@@ -112,13 +113,13 @@ def test_files_that_cannot_be_read(name: str, content: bytes | None, kind: str, 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("a", "a"), (3, "3"), (True, "True"), (0, "0"), (False, "False"), (["a", [1, 2]], "a,1,2"), ([], "")],
+    [("a", "a"), (3, "3"), (True, "True"), (0, "0"), (False, "False"), (["a", 1, 2], "a,1,2"), ([], "")],
 )
 def test_texts_of_values(value: object, text: str) -> None:
     assert text_of(value, "here") == text
 
 
-@pytest.mark.parametrize("value", [None, {}, {"a": 1}, ["a", None]])
+@pytest.mark.parametrize("value", [None, {}, {"a": 1}, ["a", None], ["a", [1, 2]]])
 def test_values_without_a_text(value: object) -> None:
     with pytest.raises(DriverError, match=r"here: expected a text, a number, true or false, or a list"):
         text_of(value, "here")

@@ -14,7 +14,7 @@ import pytest
 import circlekit
 from circlekit.errors import EquivalenceError, ModelError
 from circlekit.ir.value import Array
-from circlekit.toolchain.importers.onnx_interface import MAX_RANK, name_values, restore_interface
+from circlekit.toolchain.importers.onnx_interface import MAX_PERMUTED_RANK, name_values, restore_interface
 
 
 def test_an_onnx_interface_is_found_by_its_values() -> None:
@@ -108,9 +108,9 @@ def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
     assert [op.results[0].name for op in model.main] == ["/Conv;/Relu", "/Neg", "q"]
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3, MAX_RANK])
+@pytest.mark.parametrize("rank", [0, 1, 3, MAX_PERMUTED_RANK])
 def test_an_onnx_output_is_found_with_permuted_axes(rank: int) -> None:
-    shape = tuple(range(2, 2 + rank)) if rank < MAX_RANK else (2, 1, 3, 1, 1, 2)
+    shape = tuple(range(2, 2 + rank)) if rank < MAX_PERMUTED_RANK else (2, 1, 3, 1, 1, 2)
     dims = ",".join(map(str, shape))
     model = circlekit.parse(f"graph main(%x: f32[{dims}]) -> %y {{ %y = Neg(%x) : f32[{dims}] }}")
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)

@@ -249,7 +249,7 @@ def check_output_path(output: FilePath) -> None:
         require_directory(path)
 
 
-def check_apart(source: FilePath, output: FilePath) -> None:
+def refuse_overwriting(source: FilePath, output: FilePath) -> None:
     """Raise FileError if ``output`` is the input ``source``, which must not be overwritten."""
     with translated(output, "written"):
         is_same = Path(source).exists() and Path(output).exists() and Path(source).samefile(output)

@@ -137,8 +137,8 @@ class Optimization:
     def legalize(self, model: Model, report: Report, name: str) -> None:
         """Replace in ``model`` the operators that the format or a target of the user lacks; check the result.
 
-        A default target, which the user did not name, counts only for the exception that
-        ``legalize_in_place`` describes.
+        Operators that only a default target lacks stay, because the user did not name it; for one exception
+        see ``legalize_in_place``.
         ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
@@ -148,8 +148,8 @@ class Optimization:
         if targets and report.legalizations and runs_pipelines:
             # in the first round, passes may make operators that the targets lack: these are legalized again,
             # and the operators that replace them may merge with their neighbors.  In the second round, passes
-            # make no such operators, so that no pass undoes a legalization whose operators a later pass could
-            # fuse.
+            # make no such operators.  Otherwise an early pass could undo a legalization, and a later pass
+            # could not fuse its operators.
             for is_legalized in (False, True):
                 self._merge_legalized(model, report, keep, is_legalized)
         if targets and report.legalizations and difference(self.original, model, with_names=False) is None:

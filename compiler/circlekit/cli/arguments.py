@@ -29,17 +29,17 @@ class Parser(HelpParser):
     A flag may be spelled with ``-`` or ``_``.  The error for an unknown flag suggests similar flags.  Words
     are the parts of the command line, which may be flags, values or positional arguments.
 
-    ``positionals``: the positional arguments as the usage shows them, such as "input output".
+    ``synopsis``: the arguments that the usage shows by name, such as "input output" or "--input_model MODEL".
     ``load_flags``: a function that adds more flags.  It may be slow, so it is called only for words that ask
     for help or have an unknown flag.
     ``one_usage``: for a command of ONE, the exit code for wrong usage; the message then begins as ONE's
     messages do.  None for other commands.
     """
 
-    def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
+    def __init__(self, name: str, description: str, synopsis: str, one_usage: int | None = None) -> None:
         super().__init__(
             prog=name,
-            usage=f"{name} [flags] {positionals}".rstrip(),
+            usage=f"{name} [flags] {synopsis}".rstrip(),
             description=description,
             formatter_class=_HelpFormatter,
             allow_abbrev=False,

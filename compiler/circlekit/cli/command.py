@@ -32,8 +32,9 @@ ONE_HEADING = "ERROR"
 class OneCodes:
     """The exit codes of a command of ONE.
 
-    ``failed``: for failed work.  ``unread``: for a file that cannot be read.  ``usage``: for wrong arguments.
-    The defaults are the codes of most of ONE's commands.
+    ``failed``: for failed work, also for NotWrittenError.  ``unread``: for any other error about a file, for
+    example if it cannot be read or is not valid.  ``usage``: for wrong arguments.  The defaults are the codes
+    of most of ONE's commands.
     """
 
     failed: int = 255
@@ -45,8 +46,9 @@ class OneCodes:
 class Command:
     """A command: its name, its arguments, and the function that runs it.
 
-    ``positionals``: the positional arguments as the usage shows them, such as "input output".  ``declare``
-    adds all arguments to a parser.  ``run`` takes the parsed arguments and returns the exit code.
+    ``synopsis``: the arguments that the usage shows by name, such as "input output" or "--input_model MODEL".
+    ``declare`` adds the arguments of this command to a parser, which has those of every command (such as
+    --verbose).  ``run`` takes the parsed arguments and returns the exit code.
     ``format``: "circle" or "tflite" for a command that exists once for each format (circlechef, tflchef);
     the parsed arguments then have it as their ``format``.  ``limits``: whether the command has the flags
     --max-memory and --max-calls.  ``one``: the exit codes of a command of ONE, which also reports errors and
@@ -55,7 +57,7 @@ class Command:
 
     name: str
     description: str
-    positionals: str
+    synopsis: str
     declare: Callable[[Parser], None]
     run: Callable[[argparse.Namespace], int]
     format: str = ""
@@ -68,7 +70,7 @@ class Command:
         The parsed arguments have the function ``refuse(message)``, which reports wrong usage and exits.
         """
         usage = None if self.one is None else self.one.usage
-        parser = Parser(self.name, self.description, self.positionals, usage)
+        parser = Parser(self.name, self.description, self.synopsis, usage)
         parser.set_defaults(refuse=parser.error, max_memory=None, max_calls=None)
         if self.limits:
             parser.add_limits()
@@ -80,8 +82,8 @@ class Command:
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run the command and return the exit code; ``argv``: the arguments, by default those of the process.
 
-        An error is not raised: its message is printed, with ``--verbose`` after the traceback.  All text that
-        ``run`` prints has its control characters escaped.
+        An error is not raised: its message is printed; with ``--verbose``, the traceback is printed first.
+        All text that ``run`` prints has its control characters escaped.
         """
         return checking_stdout(lambda: self._code_of(argv), "error", FAILED)
 
@@ -93,7 +95,7 @@ class Command:
             parser = self.parser()
             arguments = parser.parse_args(argv)
             verbose = arguments.verbose
-            _check_apart(parser, arguments)
+            _refuse_overwriting_inputs(parser, arguments)
             progress.is_shown = is_terminal(sys.stderr) and not getattr(arguments, "quiet", False)
             with limited(arguments.max_memory, arguments.max_calls), escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
@@ -118,7 +120,7 @@ class Command:
         return self.one.unread if is_unread and not isinstance(error, NotWrittenError) else self.one.failed
 
 
-def _check_apart(parser: Parser, arguments: argparse.Namespace) -> None:
+def _refuse_overwriting_inputs(parser: Parser, arguments: argparse.Namespace) -> None:
     """Raise FileError if an output that is not a model file is also an input.
 
     A model may be written over the model that was read; a command that does not allow this checks it itself.

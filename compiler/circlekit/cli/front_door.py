@@ -122,9 +122,10 @@ def find(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; return the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    # move flags behind the sub-command; circlekit help optimize = circlekit optimize --help
-    first = list(takewhile(("help", "-V", "--verbose").__contains__, words))
-    flags, rest = ["--help" if word == "help" else word for word in first], words[len(first) :]
+    # move flags behind the sub-command, and drop --; circlekit help optimize = circlekit optimize --help
+    first = list(takewhile(("help", "-V", "--verbose", "--").__contains__, words))
+    flags = ["--help" if word == "help" else word for word in first if word != "--"]
+    rest = words[len(first) :]
     words = [*rest[:1], *flags, *rest[1:]]
     if words and words[0] in SUMMARIES:
         try:
@@ -170,7 +171,7 @@ _front_door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, li
 
 # -- circlekit completion ----------------------------------------------------------------------
 
-COMPLETION = """Print a script for completion in a shell.
+COMPLETION_DESCRIPTION = """Print a script for completion in a shell.
 
 For bash, put this line into ~/.bashrc:
 
@@ -193,5 +194,10 @@ def _print_completion(arguments: argparse.Namespace) -> int:
 
 
 _completion = Command(
-    "circlekit completion", COMPLETION, "bash|zsh", _declare_completion, _print_completion, limits=False
+    "circlekit completion",
+    COMPLETION_DESCRIPTION,
+    "bash|zsh",
+    _declare_completion,
+    _print_completion,
+    limits=False,
 )

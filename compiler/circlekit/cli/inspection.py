@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
-from circlekit.api.models import check_apart
+from circlekit.api.models import refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file, output_path
 from circlekit.cli.command import FAILED, Command, OneCodes, for_each_file
 from circlekit.cli.output.cost_table import cost_lines, cost_of
@@ -197,7 +197,7 @@ def _declare_tensordump(parser: Parser) -> None:
 
 def _tensordump(arguments: argparse.Namespace) -> int:
     if arguments.tensors_to_hdf5 is not None:
-        check_apart(arguments.file, arguments.tensors_to_hdf5)
+        refuse_overwriting(arguments.file, arguments.tensors_to_hdf5)
         write_file(arguments.tensors_to_hdf5, [hdf5_of(ModelFile(arguments.file))])
         return 0
     model = ModelFile(arguments.file)

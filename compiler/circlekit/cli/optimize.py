@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from circlekit.api.models import check_apart, load
+from circlekit.api.models import load, refuse_overwriting
 from circlekit.api.options import Options
 from circlekit.api.rewriting import convert
 from circlekit.cli.arguments import Parser
@@ -133,16 +133,16 @@ def _output_of(folder: Path, path: str, format: str | None) -> tuple[str, str]:
     """
     format = format or identify(map_file(path)) or load(path).format
     output_path = str(folder / f"{Path(path).stem}.{format}")
-    check_apart(path, output_path)
+    refuse_overwriting(path, output_path)
     return output_path, format
 
 
-POSITIONALS = "input output | input ... -o PATH"
-optimize = Command("circlekit optimize", DESCRIPTION, POSITIONALS, _declare_optimize, _optimize)
+SYNOPSIS = "input output | input ... -o PATH"
+optimize = Command("circlekit optimize", DESCRIPTION, SYNOPSIS, _declare_optimize, _optimize)
 convert_command = Command(
     "circlekit convert",
     "Write a model in another format. Operators that this format lacks are replaced by others.",
-    POSITIONALS,
+    SYNOPSIS,
     _declare_convert,
     _convert,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from circlekit.api.models import check_apart, check_output_path, read, records_of
+from circlekit.api.models import check_output_path, read, records_of, refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import Command
@@ -63,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output != PIPE:
         check_output_path(arguments.output)
         for path in paths:
-            check_apart(path, arguments.output)
+            refuse_overwriting(path, arguments.output)
     with output_to(arguments.output) as output, quietly(arguments.quiet):
         sources = [_source(path) for path in paths]
         records = records_of(sources[0].model, arguments.inputs)

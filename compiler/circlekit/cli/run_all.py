@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from circlekit.api.models import check_apart
+from circlekit.api.models import refuse_overwriting
 from circlekit.cli.arguments import Parser, add_scheduler, argument_type, count, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED as EXIT_FAILED
@@ -79,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
     folder, output = Path(arguments.folder), Path(arguments.output)
     models = _models(folder, output)
     for path in models if arguments.json is not None else ():
-        check_apart(path, arguments.json)
+        refuse_overwriting(path, arguments.json)
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
     progress().begin("", len(tasks), "models")  # "": a step without a name
     with made_folders(*(Path(task.folder) for task in tasks)), connected(arguments.scheduler) as client:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from circlekit.api.models import check_apart, check_output_path, load, save
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
@@ -102,7 +102,7 @@ def _is_installed(viewer: str) -> bool:
 def _write_node_data(arguments: argparse.Namespace) -> int:
     check_output_path(arguments.output)
     for path in filter(None, (arguments.model, arguments.against)):
-        check_apart(path, arguments.output)
+        refuse_overwriting(path, arguments.output)
     measure = arguments.measure or ("macs" if arguments.against is None else "error")
     data = _data(load(arguments.model), measure, arguments.against)
     write_file(arguments.output, [json_text(data).encode()])

@@ -9,7 +9,7 @@ The user's file NAME.py has a class NAME.  Its methods are the hooks, all of the
     Conv2DPre(name, input, ...), Conv2DPost(name, input, ...) and so on for each operator in HOOKS
 
 Pre hooks are called before an operator runs, Post hooks after it.  For an operator in HOOKS, a hook such as
-Conv2DPre replaces the default hook DefaultOpPre.
+Conv2DPre, if the class defines it, is called in place of the default hook DefaultOpPre.
 ``name`` is the name of the operator's first result.  ``inputs`` and ``outputs`` are lists of tensors.  A
 tensor is a dict with the keys name, data (an array; None if there are no elements), quantparam (a dict of the
 lists scale and zero_point, and the number quantized_dimension) and is_const.  Default hooks get no absent

@@ -52,9 +52,10 @@ LARGER_SIZES = "larger_sizes"
 """The label of the run on normal inputs in which the unknown dimensions of each input are 6, 7, 8..."""
 
 SIZES = [Sizes(2), Sizes(1), Sizes(FIRST_LARGER_SIZE)]
-"""The sizes of unknown dimensions; the first with which a model runs count.
+"""The sizes that are tried for unknown dimensions, in this order, before LARGE_SIZES.
 
-The number 1 does not come first, because it hides a rewrite that lets a batch dimension broadcast by mistake.
+A model runs with the first of these sizes that it takes.  The number 1 does not come first, because it hides
+a rewrite that lets a batch dimension broadcast by mistake.
 """
 
 LATER_RUNS = {"later_run": 1, "much_later_run": 8}
@@ -153,7 +154,7 @@ def reference_runs(
         try:
             runs.append(_seeded_run(interpreter, which, pair))
         except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
-            raise error.note("so the model cannot be verified: verifying runs it before and after") from None
+            raise error.note("so the model cannot be verified, because verification runs it") from None
         except CirclekitError as error:
             failed[which.label] = error
     if not runs:
@@ -262,7 +263,11 @@ def _later_recorded_runs(model: Model, runs: Sequence[Run]) -> list[Run]:
 
 
 def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
-    """Return ``run`` as the LATER_RUNS, each after runs on the last ones of the inputs ``earlier``."""
+    """Run ``model`` once more on the inputs of ``run`` for each of LATER_RUNS; return these runs.
+
+    Before each of them, the model runs on the last items of ``earlier``, as many as LATER_RUNS says.  Only
+    the first of LATER_RUNS is returned if the others would show no more.
+    """
     later = [replace(run, label=label, earlier=earlier[-count:]) for label, count in LATER_RUNS.items()]
     # a recurrent layer replaces its whole state in each run: one earlier run shows what it keeps
     replaces_state = all(isinstance(op, RecurrentLayer) for op in _stateful_operators(model))

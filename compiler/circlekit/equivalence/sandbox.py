@@ -35,8 +35,10 @@ class ProcessLost(Exception):
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     """Yield the items that ``work`` yields in a forked process; raise the Exception that it raises.
 
-    An Exception that pickle cannot copy becomes ProcessLost or another Exception.  Raise ProcessLost if the
-    process ends before ``work`` does, or if it sends nothing for ``seconds``.
+    Pickle copies the items and the Exception.  Its error is raised if it cannot store or load an item, or
+    cannot load the Exception.  Raise ProcessLost if it cannot store the Exception, if the process ends before
+    ``work`` does, or if the process sends nothing for ``seconds``.  Raise ValueError if the system cannot
+    fork.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -120,7 +122,7 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], name: str, size: int)
     """
 
     def limited_items() -> Iterator[Item]:
-        _limit_memory(size)
+        _limit_resources(size)
         try:
             for number, item in enumerate(items()):
                 if number < size // SMALLEST_ARRAY_BYTES:
@@ -137,12 +139,15 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], name: str, size: int)
     except ProcessLost as lost:
         if lost.code == -signal.SIGKILL:
             raise LimitError(f"{name}: the system killed the process that reads it") from None
-        too_long = lost.code in (-signal.SIGXCPU, None)
+        if lost.code is None:  # the file may be intact, and the disk slow
+            reason = "the file may be damaged, or the disk slow"
+            raise FormatError(f"{name}: no array was read in {SILENCE_SECONDS:g} s; {reason}") from None
+        too_long = lost.code == -signal.SIGXCPU
         reason = "reading it does not end" if too_long else "the library that reads it crashed"
         raise FormatError(f"{name} is damaged: {reason}") from None
 
 
-def _limit_memory(size: int) -> None:
+def _limit_resources(size: int) -> None:
     """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take.
 
     The memory is limited only where /proc says how much is in use; an earlier, stricter limit stays.  The

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the channels of an output whose numbers are small.
+"""Compare each channel of an output in proportion to its own largest number.
 
 One output may hold numbers of different size, such as coordinates and probabilities.  TOLERANCE is in
 proportion to the largest number of the output, so it would hide errors in a channel (an index of the last
@@ -37,7 +37,10 @@ It is more than for whole outputs, because few samples of the error of a single 
 """
 
 POOL_EXPONENTS = 3
-"""The sizes (largest magnitudes) of the channels of a pool are in a range of this many powers of 2."""
+"""A pool is the channels whose magnitudes are in a range of this many powers of 2.
+
+The magnitude of a channel is the largest absolute value of its finite elements.
+"""
 
 
 class ChannelComparison:
@@ -61,13 +64,15 @@ class ChannelComparison:
         """
         left = run.outputs[index]
         if not found.equal or not found.excess or left.dtype != np.float32 or left.ndim == 0:
-            return found  # the arrays differ already, are equal or empty, or have no channels
-        errors, sizes = _largest(absolute_errors(left, result)), _largest(_finite_magnitudes(left))
-        allowed = np.maximum(TOLERANCE["float32"] * sizes, np.finfo(np.float32).tiny)
-        # a channel of zeros has no size: a RELU may have removed the small sum of large terms
-        doubtful = (errors > allowed) & (sizes > 0)
+            # the arrays differ already, are equal or empty, or have no channels; or what rounding can change
+            # is not known: it is measured for float32 only
+            return found
+        errors, magnitudes = _largest(absolute_errors(left, result)), _largest(_finite_magnitudes(left))
+        allowed = np.maximum(TOLERANCE["float32"] * magnitudes, np.finfo(np.float32).tiny)
+        # a channel of zeros says nothing about its terms: a RELU may have removed a small sum of large ones
+        doubtful = (errors > allowed) & (magnitudes > 0)
         for noise in self._noise(run, index) if doubtful.any() else ():
-            allowed = np.maximum(allowed, CHANNEL_SAFETY_FACTOR * _pooled(noise, sizes))
+            allowed = np.maximum(allowed, CHANNEL_SAFETY_FACTOR * _pooled(noise, magnitudes))
             doubtful &= errors > allowed
             if not doubtful.any():
                 break
@@ -87,19 +92,22 @@ class ChannelComparison:
                 self._measured[key] = moved.again(with_moved_results(self._reference, sample))
             result = self._measured[key][index]
             if result.shape == left.shape:
-                yield _largest(_finite_magnitudes(left.astype(np.float64) - result))
+                with np.errstate(invalid="ignore"):  # inf - inf
+                    change = left.astype(np.float64) - result
+                yield _largest(_finite_magnitudes(change))
 
 
-def _pooled(noise: Array, sizes: Array) -> Array:
+def _pooled(noise: Array, magnitudes: Array) -> Array:
     """Return for each channel the largest ``noise`` in its pool and in the two pools next to it.
 
-    These pools have the channels of similar size.  The few samples may be small by chance in one channel, but
-    hardly in all similar ones.  Channels of zeros have no size, so their noise does not count.
+    These pools have the channels of similar magnitude.  The few samples may be small by chance in one
+    channel, but hardly in all similar ones.  The noise of channels of zeros does not count: they are similar
+    to no other channel.
     """
-    exponents = np.frexp(sizes)[1] // POOL_EXPONENTS
+    exponents = np.frexp(magnitudes)[1] // POOL_EXPONENTS
     pools = exponents - exponents.min() + 1
     largest = np.zeros(int(pools.max()) + 2)
-    np.maximum.at(largest, pools, np.where(sizes > 0, noise, 0.0))
+    np.maximum.at(largest, pools, np.where(magnitudes > 0, noise, 0.0))
     return np.asarray(np.maximum(np.maximum(largest[pools - 1], largest[pools]), largest[pools + 1]))
 
 

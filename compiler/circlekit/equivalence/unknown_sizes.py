@@ -45,7 +45,7 @@ LARGE_SIZES = [Sizes(32 * 4**step, batch=1) for step in range(7)]
 """Sizes for models that need a minimum of data, such as an image or the samples of a spectrum."""
 
 MAX_LARGE_ELEMENTS = 1 << 20
-"""LARGE_SIZES are used if an input then has at most this many elements."""
+"""One of LARGE_SIZES is used only if every input then has at most this many elements."""
 
 
 def has_unknown_dimensions(graph: Graph) -> bool:
@@ -61,8 +61,9 @@ def first_that_runs(
     """Return ``attempt(s)`` for the first s of ``sizes`` and LARGE_SIZES for which it raises no error.
 
     ``attempt``: a function that runs ``graph`` on inputs of these sizes.  It is called only once if no
-    dimension is unknown.
-    Raise UnsupportedError at once; if all sizes fail, raise the error for the last one of ``sizes``.
+    dimension is unknown.  The search ends at the first of LARGE_SIZES for which it raises another error than
+    ShapeError, because then the operators take these sizes, but not the numbers.
+    Raise UnsupportedError at once; if no size is found, raise the error for the last one of ``sizes``.
     """
     failure: CirclekitError | None = None
     for item in _candidates(graph, sizes):
@@ -73,7 +74,7 @@ def first_that_runs(
         except CirclekitError as error:
             failure = error if failure is None or item in sizes else failure
             if item not in sizes and not isinstance(error, ShapeError):
-                break  # the operators take these sizes, but not the numbers
+                break
     assert failure is not None  # there is at least one size
     raise failure
 

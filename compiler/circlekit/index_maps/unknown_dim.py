@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes with one unknown dimension, for index maps: a large prime number stands for the unknown dimension.
 
-An index map has an offset, and factors with an extent and a stride.  Extents and strides are divided only
-without remainder, so the prime is never split into factors.  A map that was computed with the prime need not
-be right for another size of the dimension: ``holds_for_all`` tells whether it is.
+An index map has an offset, and factors with an extent and a stride (see ``index_map``).  Extents and strides
+are divided only without remainder, so the prime is never split into factors.  A map that was computed with
+the prime need not be right for another size of the dimension: ``holds_for_all`` tells whether it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def has_known_channels(value: Value) -> bool:
 
 
 def size_of(value: Value) -> int:
-    """Return the number of elements of ``value``, with UNKNOWN_DIM for an unknown dimension."""
+    """Return the number of elements of ``value``, computed from ``dims_of``; ``has_dims`` must hold."""
     return math.prod(dims_of(value))
 
 

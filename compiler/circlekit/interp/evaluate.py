@@ -39,7 +39,7 @@ def register_custom(name: str, kernel: CustomKernel) -> None:
 
     ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
     a list or tuple of results, with the dtypes and shapes that the model declares.  Raise ModelError if
-    ``name`` is empty or not a string, or ``kernel`` is not a function.
+    ``name`` is empty or not a string, or ``kernel`` is not callable.
     """
     check_name("a custom operator", name)
     if not name:  # every opaque operator without a custom code would get this kernel
@@ -82,9 +82,9 @@ def compute(
 ) -> list[Array]:
     """Return the results of ``op``, computed by ``fast_kernel`` if it is given; check their types.
 
-    ``fast_kernel``: see ``interp.fast``; it computes one result.  ``operands`` has an entry for each declared
-    operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check the memory
-    limit and disable numpy's floating-point warnings, as ``evaluate`` does.
+    ``fast_kernel``: what ``interp.fast.prepare(op)`` has returned.  ``operands`` has an entry for each
+    declared operand, None for an absent one.  ``run`` and errors: see ``evaluate``.  The caller must check
+    the memory limit and disable numpy's floating-point warnings, as ``evaluate`` does.
     """
     # read-only, because other operators may read the same arrays
     operands = [None if a is None else read_only(a) for a in operands]
@@ -113,7 +113,7 @@ def _is_resized(op: Op, operands: Sequence[Array | None]) -> bool:
     """Return whether the shape of an operand differs from the declared one.
 
     An unknown dimension always differs; dimensions that depend on an unknown one may differ.  If an operand
-    differs, the results may have other shapes than declared: as in LiteRT, the shape rule determines them.
+    differs, the results may have other shapes than declared, as in LiteRT, which infers all shapes again.
     """
     pairs = zip(op.inputs, operands, strict=False)
     return any(v is not None and a is not None and v.shape != a.shape for v, a in pairs)

@@ -4,7 +4,7 @@
 The field ``extra`` of models, graphs, operators and values has, besides fields of the schema, these keys:
 
     Model   origin        Origin
-    Graph   unused        the values that nothing computes or uses
+    Graph   unused        the values that no operator computes or reads and that are no inputs or outputs
     any     absent        the names of vectors and strings that the file does not have, not even empty
     Op      options       empty vectors in the options table, and fields that the class does not declare
             no_options    set if the class has an options table, but the file has no table for this operator.

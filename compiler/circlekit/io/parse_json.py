@@ -8,7 +8,10 @@ from typing import Any
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of ``text``; raise ValueError if it is not JSON, or is nested too deeply."""
+    """Return the content of ``text``; raise ValueError if it is not JSON, or is nested too deeply.
+
+    As in Python's ``json``, NaN and Infinity are accepted, too.
+    """
     try:
         return json.loads(text)
     except RecursionError:

@@ -53,10 +53,11 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 
 # -- quantization ------------------------------------------------------------------------------
 
-TENSOR_FIELDS = frozenset({"scales", "zero_points"})
-"""The fields of a blockwise quantization that hold the index of a tensor, or -1 for no tensor.
+INDEX_FIELDS = frozenset({"scales", "zero_points"})
+"""The fields in the details of a quantization that hold the index of a tensor, or -1 for no tensor.
 
-A field that a file lacks has the schema's default 0: it holds the first tensor.
+If a file lacks such a field, it has the schema's default 0: the index of the first tensor.  So the field
+always has to be written if there is no tensor.
 """
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
@@ -66,7 +67,7 @@ _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max
 def quantization_of(tree: Tree | None) -> Quantization | None:
     """Return the quantization that the table ``tree`` describes; None if the table has no parameters.
 
-    Absent zero points become one 0 for each scale.
+    If the field ``zero_point`` is absent, each scale gets the zero point 0; an empty vector stays empty.
     """
     if not tree:
         return None
@@ -102,20 +103,23 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
     return tree
 
 
-def tensor_fields(details: Mapping[str, Any]) -> list[str]:
-    """Return those of TENSOR_FIELDS that the table ``details[""]`` of the schema has."""
-    return [row[0] for row in TABLES.get(details.get("", ""), ()) if row[0] in TENSOR_FIELDS]
+def index_fields(details: Mapping[str, Any]) -> list[str]:
+    """Return those of INDEX_FIELDS that the table of ``details`` has in the schema.
+
+    ``details``: the details of a quantization; the key "" holds the name of their table.
+    """
+    return [row[0] for row in TABLES.get(details.get("", ""), ()) if row[0] in INDEX_FIELDS]
 
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
     """Return ``quantization`` with indices of tensors in place of the Value objects in its details.
 
-    If the details lack one of TENSOR_FIELDS, it becomes -1.  ``indices``: {``id(value)``: index of its
-    tensor}.
+    A field of ``index_fields`` that the details lack becomes -1, no tensor.  ``indices``: {``id(value)``:
+    index of its tensor}.
     """
     if quantization is None or not quantization.details:
         return quantization
-    details = dict.fromkeys(tensor_fields(quantization.details), -1)
+    details = dict.fromkeys(index_fields(quantization.details), -1)
     for name, item in quantization.details.items():
         details[name] = indices[id(item)] if isinstance(item, Value) else item
     return replace(quantization, details=details)

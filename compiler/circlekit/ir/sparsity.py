@@ -40,8 +40,9 @@ def _fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> st
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity.get("dim_metadata", ())
     rank = len(shape)
-    if sorted(order) != list(range(rank + len(block_map))) or len(levels) != len(order):
-        expected = f"a permutation of 0 to {rank + len(block_map) - 1}, with one level each"
+    axes = list(range(rank + len(block_map)))
+    if sorted(order) != axes or len(levels) != len(order):
+        expected = f"a permutation of {axes[:16]}, with one level each"
         levels_text = counted(len(levels), "level")
         return f"the sparsity has traversal order {order[:16]} and {levels_text}, expected {expected}"
     if any(not 0 <= axis < rank for axis in block_map) or len({*block_map}) < len(block_map):
@@ -61,7 +62,7 @@ def _fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> st
             return f"level {number} of the sparsity {entries}"
         count = entries
     if count > stored:
-        return f"the sparsity places {count} elements, but only {stored} are stored"
+        return f"the sparsity places {counted(count, 'element')}, expected at most {stored}, the stored ones"
     return None
 
 
@@ -80,10 +81,10 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
     if segments is None or indices is None:
         return "lacks its segments or its indices"
     if len(segments) != above + 1 or segments[0] != 0 or np.any(segments[1:] < segments[:-1]):
-        return f"has {len(segments)} segments, expected {above + 1} ascending ones from 0"
+        return f"has {counted(len(segments), 'segment')}, expected {above + 1} ascending ones from 0"
     count = int(segments[-1])
     if count > len(indices):
-        return f"has {len(indices)} indices, but its segments end at {count}"
+        return f"has segments that end at {count}, expected at most the number of indices, {len(indices)}"
     if count and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         return f"has indices from {indices.min()} to {indices.max()}, expected 0 <= index < {size}"
     return count

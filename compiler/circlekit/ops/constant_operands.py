@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read constant operands: parameters (axes, paddings, shapes), and packed, sparse and string constants.
 
+``packed`` and ``encode_strings`` write what ``unpacked`` and ``decode_strings`` read.
+
 Sources: TFLite's portable_tensor_utils for packed integers, sparsity_format_converter for sparse tensors,
 string_util for strings.
 """
@@ -58,8 +60,8 @@ def listed_shape(value: Value) -> Shape | None:
     """Return the shape whose dimensions are the elements of the operand ``value``.
 
     The elements of a plain constant of integers are not checked: they may be negative.  For any other
-    operand, all dimensions are unknown.  If the number of its elements is unknown too, return None; if it
-    exceeds MAX_RANK, raise ShapeError.
+    operand, all dimensions are unknown.  Then return None if ``value`` is not known to be a vector or its
+    length is unknown, and raise ShapeError if its length exceeds MAX_RANK.
     """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
@@ -84,7 +86,7 @@ def constant_elements(value: Value) -> Array:
     if value.is_plain:
         return data
     if value.dtype is DType.STRING:
-        strings = decode_strings(data)
+        strings = decode_strings(data, f"%{value.name}")
         if strings.size != value.numel:
             raise ModelError(
                 f"expected {counted(value.numel, 'string')} in %{value.name}, got {strings.size}"
@@ -94,7 +96,7 @@ def constant_elements(value: Value) -> Array:
         raise UnsupportedError(f"%{value.name} is a compressed constant, which no kernel reads")
     stored = unpacked(data, value.dtype, f"%{value.name}")
     if "sparsity" in value.extra:
-        return dense(stored, value.static_shape, value.extra["sparsity"])
+        return dense(stored, value.static_shape, value.extra["sparsity"], f"%{value.name}")
     if stored.size < value.numel:  # more elements are allowed: padding at the end
         raise ModelError(f"expected {counted(value.numel, 'element')} in %{value.name}, got {stored.size}")
     return stored[: value.numel].reshape(value.static_shape)
@@ -141,42 +143,46 @@ def packed(numbers: Array, dtype: DType) -> Array:
 # -- strings -----------------------------------------------------------------------------------
 
 
-def decode_strings(data: Array) -> Array:
+def decode_strings(data: Array, name: str = "a string tensor") -> Array:
     """Return the strings in the bytes of a string tensor as a vector of ``bytes`` objects.
 
     The tensor begins with int32 numbers: the count of strings, and count + 1 offsets.  The texts follow.
-    Less than 4 bytes hold no string.  Raise ModelError if longer data are damaged.
+    Less than 4 bytes hold no string.  ``name``: the tensor or its file, for messages.  Raise ModelError if
+    longer data are damaged.
     """
     raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0:
-        raise ModelError(f"expected 0 or more strings in a string tensor, got {count}")
+        raise ModelError(f"expected 0 or more strings in {name}, got {count}")
     if count and len(raw) < 4 * (count + 2):
         strings = counted(count, "string")
-        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings}, got {len(raw)}")
+        raise ModelError(f"expected at least {4 * (count + 2)} bytes for {strings} in {name}, got {len(raw)}")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):
-        raise ModelError("expected ascending offsets inside the bytes of a string tensor")
+        raise ModelError(f"expected ascending offsets inside the bytes of {name}")
     out[:] = [raw[a:b] for a, b in pairwise(offsets)]
     return out
 
 
 def encode_strings(strings: Sequence[bytes]) -> Array:
     """Return the bytes (uint8) of a string tensor with ``strings``: the inverse of ``decode_strings``."""
-    sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
-    head = np.array([len(strings), *sizes], "<i4").tobytes()
+    offsets = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
+    head = np.array([len(strings), *offsets], "<i4").tobytes()
     return np.frombuffer(head + b"".join(strings), np.uint8)
 
 
 # -- sparse data -------------------------------------------------------------------------------
 
 
-def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
+def dense(
+    stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any], name: str = "a sparse constant"
+) -> Array:
     """Return the dense array of a sparse constant; elements that are not stored are 0.
 
-    ``stored``: the stored elements.  ``shape``: the shape of the array.  ``sparsity``: the schema's
-    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``:
+    ``stored``: the stored elements.  ``shape``: the shape of the array.  ``name``: the constant, for the
+    messages.  ``sparsity``: the schema's SparsityParameters, which describe a tree with one level for each
+    axis, in ``traversal_order``:
 
     - A node stands for an index along the axis of its level.  In a dense level, each parent has a node for
       every index; in a compressed level, for each index that is listed.
@@ -196,8 +202,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
-        raise ModelError(fault)
-    need_memory(prod(shape) * stored.itemsize, "a sparse constant made dense")
+        raise ModelError(f"{name}: {fault}")
+    need_memory(prod(shape) * stored.itemsize, f"the dense form of {name}")
     if not shape:
         return np.asarray(stored[0])
     out = np.zeros(shape, stored.dtype)

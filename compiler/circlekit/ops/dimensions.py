@@ -85,8 +85,9 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     from [2, 12] reshaped to [2, 3, 4], a change of the operand to [5, 12] gives [5, 3, 4].
 
     First, ``before`` and ``result`` are divided into groups of neighboring dimensions (``matching_groups``).
-    In the example, they are [2], [12] and [2], [3, 4].  Return None if there are no such groups, if
-    ``before`` or ``result`` has a dimension that is 0 or unknown, or if the rank of the operand changes.
+    In the example, the groups of ``before`` are [2] and [12], those of ``result`` are [2] and [3, 4].  Return
+    None if there are no such groups, if ``before`` or ``result`` has a dimension that is 0 or unknown, or if
+    the rank of the operand changes.
 
     Then, for each group of ``before`` that changes, one dimension of the group of ``result`` takes the
     change, so that the products are equal again.  A dimension of 1 does not count as outermost or innermost,
@@ -252,8 +253,8 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
     return max((size - span) // stride + 1, 0)
 
 
-def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
-    """Return the windows along one axis with their padding.
+def axis_windows(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
+    """Return the windows along one axis, of a convolution or a pooling, with their padding.
 
     If the number of padding elements is odd, the additional element is after the data.  Raise ShapeError as
     ``padded_window_count`` does.  Source: TFLite kernels/padding.h.

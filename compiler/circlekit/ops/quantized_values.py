@@ -58,8 +58,8 @@ def zero_point_of(value: Value) -> int:
     return int(value.quantization.zero_point[0])
 
 
-def padding_number(value: Value) -> int:
-    """Return the element of new padding in ``value``: its zero point for 8 or 16 bits, 0 for other dtypes."""
+def padding_of(value: Value) -> int:
+    """Return the number with which kernels pad ``value``: the zero point of 8 or 16 bits, else 0."""
     return zero_point_of(value) if is_quantized_8_or_16_bits(value) else 0
 
 

@@ -67,12 +67,15 @@ class _Applier:
         """Quantize the graph.
 
         ``inputs``: None if the inputs stay float; otherwise the dtype of the forms that the plan has for
-        them.  ``outputs``: the same for the outputs.
+        them.  ``outputs``: the same for the outputs.  An input stays float if LiteRT cannot dequantize its
+        form.
         """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
             form = self.plan.tensors.get(value.name)
-            if form is not None and form.dtype is inputs and value.dtype is f32:
+            if form is None or form.dtype is not inputs or value.dtype is not f32:
+                continue
+            if _can_be_dequantized(form):
                 self._store(value, form)
         for value in self.graph.values():
             form = self.plan.tensors.get(value.name)
@@ -83,9 +86,8 @@ class _Applier:
             if plan_of_op is None or plan_of_op.is_float:
                 self._read_floats(op)
             elif plan_of_op.code != op.code:
-                raise ModelError(
-                    f"%{key_of(op)}: in the plan a result of {plan_of_op.code}, in the model of {op.code}"
-                )
+                expected = f"expected {op.code} as in the model"
+                raise ModelError(f"%{key_of(op)}: {expected}, got {plan_of_op.code} in the plan")
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
@@ -133,9 +135,9 @@ class _Applier:
                     if scheme.arithmetic is Arithmetic.FLOATS:  # a float kernel, which needs a DEQUANTIZE
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
-                elif (numbers := self.plan.constants.get(value.name)) is not None:
+                elif value.name in self.plan.constants:
                     # the bias stays float, but a technique (bias correction) has changed its numbers
-                    op.set_input(index, Value.constant(value.name, numbers))
+                    op.set_input(index, self._constant(value, TensorForm(f32)))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
             elif wanted := form or self.plan.tensors.get(value.name):
@@ -237,12 +239,13 @@ class _Applier:
     def _dequantize(self, stored: Value, result: Value) -> Op:
         """Return an operator that computes the float ``result`` from ``stored``.
 
-        It is a FAKE_QUANT of the operand of the QUANTIZE if ``stored`` is int16 with a zero point, as of a
-        range [0, 6] in training: LiteRT's DEQUANTIZE refuses the zero point.
+        If LiteRT cannot dequantize the form of ``stored``, it is a FAKE_QUANT with the same range.  The
+        FAKE_QUANT reads the float operand of the QUANTIZE that produces ``stored``.
         """
         form = self.stored[stored]
-        if form.dtype is DType.INT16 and any(form.zero_point):
-            assert stored.producer is not None  # no integer kernel has such results
+        if not _can_be_dequantized(form):
+            # the producer is a QUANTIZE: integer kernels have no such results, and such inputs stay float
+            assert stored.producer is not None
             low, high = ((limit - form.zero_point[0]) * form.scale[0] for limit in form.dtype.limits)
             operand = present_operand(stored.producer, 0)
             return FakeQuant(operand, results=[result], min=low, max=high, num_bits=16)
@@ -259,12 +262,13 @@ class _Applier:
         return form.rounds and is_computed_float(value)
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Make the outputs in ``floats``, which were float before quantization, float again.
+        """Give the outputs in ``floats``, which were float before quantization, their final dtype.
 
+        ``dtype``: the dtype that the plan has for outputs.  If it is None, quantized outputs become float
+        again.  Otherwise they stay as they are, and a float output that the plan has in this dtype is
+        quantized.
+        If training fake-quantized an output that is float in the end, it is rounded to the form of training.
         An output that is also an input keeps the form of the input.
-        If training fake-quantized a float output, it is rounded to the form of training.
-        ``dtype``: the dtype that the plan has for outputs.  If it is not None, quantized outputs stay as they
-        are, and a float output that the plan has in this dtype is quantized.
         """
         for value in dict.fromkeys(self.graph.outputs):
             op = value.producer
@@ -323,6 +327,15 @@ class _Applier:
         self.graph.insert_after(stored.producer, self._dequantize(stored, value))
 
 
+def _can_be_dequantized(form: TensorForm) -> bool:
+    """Return whether LiteRT has a DEQUANTIZE for ``form``.
+
+    It has none for int16 with a zero point other than 0.  Training with a range such as [0, 6] in 16 bits
+    gives such a zero point.
+    """
+    return form.dtype is not DType.INT16 or not any(form.zero_point)
+
+
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
 """The dtypes of quantized tensors other than biases (i32, i64)."""
 
@@ -344,7 +357,10 @@ def stored_data(numbers: Array, form: TensorForm) -> Array:
 
 
 def real_data(stored: Array, form: TensorForm) -> Array:
-    """Return, in the same shape, the float32 numbers that the numbers ``stored`` in ``form`` stand for."""
+    """Return the float32 numbers that the elements of ``stored`` stand for, as an array of the same shape.
+
+    ``form``: the form of ``stored``.
+    """
     # float32 holds integers of up to 16 bits exactly
     numbers = stored.astype(np.float32 if form.dtype.bits <= 16 else np.float64)
     if not form.scale:  # float16

@@ -40,7 +40,7 @@ from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
 from circlekit.quant.techniques.rotation import find_rotations, rotate
-from circlekit.quant.trials import QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
+from circlekit.quant.trials import HALVES, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 TRIAL_PART = 0.06
 """The part of the budget (``Auto.seconds``) for one trial; it determines the trial's number of samples."""
@@ -115,14 +115,12 @@ class Auto:
             return self.plan_of(self.model, ranges)
         separate_biases(self.model.main)
         self.techniques.append(own_biases())
-        # statistics of the whole model per channel, from all samples
-        whole = collect(self.model, self.samples, channels=True)
         self._reference = list(sample_outputs(self.model, self.samples))
-        self._budget.spent += (COLLECTING_RUNS + 1) * len(self.samples)
+        self._budget.spent += len(self.samples)
         self.trial_samples = self.samples[: self._affordable(TRIAL_PART)]
-        if self._rotate():
-            whole = collect(self.model, self.samples, channels=True)
-            self._budget.spent += COLLECTING_RUNS * len(self.samples)
+        self._rotate()
+        halves = [self.samples[half::HALVES] or self.samples for half in range(HALVES)]
+        self._budget.spent += COLLECTING_RUNS * len(self.samples)
         self.trials = Trials(
             self.model,
             self.plan_of,
@@ -130,7 +128,7 @@ class Auto:
             self.estimator,
             self.samples,
             self.trial_samples,
-            channel_magnitudes(whole),
+            [channel_magnitudes(collect(self.model, half, channels=True)) for half in halves],
         )
         search = SettingsSearch(self.trials, self._budget, self._reference, self.without)
         best = search.run()
@@ -138,22 +136,22 @@ class Auto:
         part = LAST_PART if self.activations is not None else LAST_PART_OF_WEIGHTS
         return self._final(best, self.samples[: self._affordable(part)])
 
-    def _rotate(self) -> bool:
-        """Rotate channels of ``model`` between layers, or not; return whether it rotated.
+    def _rotate(self) -> None:
+        """Rotate channels of ``model`` between layers, or not.
 
-        It rotates if the error falls by more than LEAST_GAIN_DB.  The error is measured on the last quarter
-        of the samples, which is held back.
+        They are rotated if the error falls by more than LEAST_GAIN_DB.  The error is measured on the last
+        quarter of the samples, which is held back.
         """
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held or "rotation" in self.without:
-            return False  # left out by the user, or too few affordable samples to hold one back
+            return  # left out by the user, or too few affordable samples to hold one back
         most_runs = int(min(runs, 96))  # no more than the default of find_rotations
         found = find_rotations(self.model, samples[0], most_runs)
         self._budget.spent += most_runs / 2  # an estimate: the search seldom needs all runs
         if not found:
-            return False
+            return
         copy = clone(self.model)
         rotate(copy, found)
         before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
@@ -162,11 +160,9 @@ class Auto:
         ratios = f"{decibels(before):.2f} to {decibels(after):.2f} dB"
         result = f"{ratios}, {verdict(gain, LEAST_GAIN_DB)}"
         self.notes.append(f"rotation of {counted(len(found), 'pair')} of layers: {result}")
-        if gain <= LEAST_GAIN_DB:
-            return False
-        rotate(self.model, found)
-        self.techniques.append(rotated(found))
-        return True
+        if gain > LEAST_GAIN_DB:
+            rotate(self.model, found)
+            self.techniques.append(rotated(found))
 
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
         """Round the weights of each layer by GPTQ or to nearest, whichever is better; return the outcome.
@@ -215,8 +211,9 @@ class Auto:
         else:
             plan = self.plan_of(model, ranges)
         if model is not self.model:
-            equalize(self.model, self.trials.magnitudes, settings.strength)
-            self.techniques.append(equalized(self.trials.magnitudes, settings.strength))
+            magnitudes = self.trials.all_magnitudes()
+            equalize(self.model, magnitudes, settings.strength)
+            self.techniques.append(equalized(magnitudes, settings.strength))
         return plan
 
 

@@ -35,7 +35,7 @@ class TensorForm:
     """The form of a tensor: ``real = scale * (stored - zero_point)``.
 
     ``dtype``: the dtype of the stored numbers.
-    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for float16.
+    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for floats.
     ``block``: the number of neighboring elements of a row (last axis) that share a scale; 0: no blocks.  With
     blocks, ``scale`` lists the blocks of row 0, then those of row 1, and so on; ``zero_point`` is empty.
     ``narrow``: the lowest integer is not used.
@@ -60,7 +60,8 @@ class TensorForm:
     @property
     def key(self) -> tuple[Any, ...]:
         """The fields that determine the stored data: all but ``reason`` and ``rounds``."""
-        return self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow
+        axis = self.axis if len(self.scale) > 1 else 0
+        return self.dtype, self.scale, self.zero_point, axis, self.block, self.narrow
 
     def because(self, reason: str) -> TensorForm:
         """Return a copy with another reason."""
@@ -77,7 +78,7 @@ class TensorForm:
         return np.array(self.zero_point, np.int64)
 
     def quantization(self, name: str) -> Quantization | None:
-        """Return this form as the quantization of a tensor of the IR; None for float16.
+        """Return this form as the quantization of a tensor of the IR; None for floats.
 
         ``name``: the name of the tensor.  The scales of blocks are a constant with the name ``NAME_scales``.
         """
@@ -310,8 +311,8 @@ def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
         forms = {int(i): _decoded_form(form, f"operand {i} of %{name}") for i, form in operands.items()}
         named = object_field(op.get("inner", {}), f"inner tensors of %{name}").items()
         inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
-        fields = {"code": op["code"], "scheme": op["scheme"], "reason": op.get("reason", "")}
-        code, scheme, reason = (text_field(content, field) for field, content in fields.items())
+        fields = {"code": op.get("code"), "scheme": op.get("scheme"), "reason": op.get("reason", "")}
+        code, scheme, reason = (text_field(text, f"{field} of %{name}") for field, text in fields.items())
         plan.operators[name] = OperatorPlan(code, scheme, reason, forms, inner)
     for name, constant in object_field(graph.get("constants", {}), "constants").items():
         plan.constants[name] = _array(constant, name)

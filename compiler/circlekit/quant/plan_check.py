@@ -21,7 +21,7 @@ from circlekit.ir.location import working_on
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value, format_shape
-from circlekit.quant.apply import require_graphs, stored_data
+from circlekit.quant.apply import require_graphs
 from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.planned_op import conversion_refusal, target_refusal
@@ -112,6 +112,7 @@ class _GraphChecker:
         if scheme.arithmetic is Arithmetic.INTEGERS:
             self._require_rule(op, plan, rule)
         if scheme.arithmetic is not Arithmetic.FLOATS:  # FLOATS: the operator runs on float tensors
+            _require_symmetric_weights(op, plan, rule)
             self._require_target(op, plan, scheme, rule)
 
     def _require_operand(
@@ -222,10 +223,11 @@ class _GraphChecker:
         """
         for index, data, weights in self._products(op, plan, rule):
             bias, old = present_operand(op, index), plan.operands.get(index)
-            assert data is not None  # ``_forms`` has checked the plan
-            assert weights is not None
+            where = f"the bias %{bias.name}"
+            if data is None or weights is None:  # ``_forms`` has checked those that are float32
+                raise ModelError(f"{where}: expected float32 data and weights of {op.code} %{key_of(op)}")
             assert scheme.bias is not None
-            form, where = bias_form(bias, data, weights, scheme.bias), f"the bias %{bias.name}"
+            form = bias_form(bias, data, weights, scheme.bias)
             if len(form.scale) not in (1, bias.numel):
                 raise ModelError(
                     f"{where} has {counted(bias.numel, 'element')}, "
@@ -248,18 +250,21 @@ class _GraphChecker:
             plan.operands[index] = form
 
     def _require_integers(self, value: Value, form: TensorForm, where: str) -> None:
-        """Raise ModelError if a constant has NaN, or planned integers that do not fit ``form``."""
-        if not value.is_const:
+        """Raise ModelError if a constant has NaN, or planned integers that do not fit ``form``.
+
+        A ``form`` of floats takes every number.
+        """
+        if not (value.is_const and form.dtype.is_integer):
             return
         numbers = self.plan.constants.get(value.name)
-        if numbers is None:
-            stored_data(value.array(), form)  # raises ModelError for NaN
-        elif form.dtype.is_integer:
-            low, high = form.dtype.limits
-            if numbers.dtype.kind != "i" or numbers.min(initial=0) < low or numbers.max(initial=0) > high:
+        if numbers is None and np.isnan(value.array()).any():
+            raise ModelError(f"{where}: expected numbers to quantize, got NaN")
+        if numbers is not None and numbers.size:
+            (low, high), smallest, largest = form.dtype.limits, numbers.min(), numbers.max()
+            if numbers.dtype.kind != "i" or smallest < low or largest > high:
                 raise ModelError(
                     f"{where}: expected integers from {low} to {high} in the plan's constants, got "
-                    f"{numbers.dtype} from {numbers.min(initial=0)} to {numbers.max(initial=0)}"
+                    f"{numbers.dtype} from {smallest} to {largest}"
                 )
 
     def _require_rule(self, op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
@@ -309,6 +314,16 @@ def _place(op: Op, index: int) -> str:
     return f"%{key_of(op)}, operand {index} (%{present_operand(op, index).name})"
 
 
+def _require_symmetric_weights(op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
+    """Raise ModelError if constant weights of a signed dtype have other zero points than 0."""
+    for index in indices_of(op, rule.weights):
+        form = plan.operands.get(index)
+        if form is None or not is_weight(op.inputs[index]) or form.dtype.limits[0] == 0:
+            continue
+        if other := next(filter(None, form.zero_point), None):
+            raise ModelError(f"{_place(op, index)}: expected zero points of 0 for weights, got {other}")
+
+
 def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
     """Raise ModelError if one of ``names`` is not in ``known``.
 
@@ -325,11 +340,15 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
 def _require_form(form: TensorForm, value: Value, where: str) -> None:
     """Raise ModelError unless scales and zero points fit the dtype of ``form`` and the shape of ``value``.
 
+    A float dtype has neither; other dtypes than integers and floats are errors, too.
+
     Only constants may have several scales.  ``form.block``: how many neighboring elements of a row share a
     scale; 0: no blocks.  ``where``: the place for the message.
     """
     if form.dtype.is_float:
         return
+    if not form.dtype.is_integer:
+        raise ModelError(f"{where}: expected an integer or float dtype, got {form.dtype.short}")
     shape = value.static_shape if value.is_const else ()
     count = len(form.scale)
     if form.block:

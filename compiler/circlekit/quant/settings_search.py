@@ -5,9 +5,10 @@ Each trial simulates the quantized model with other settings (see ``layer_sweep`
 the outcome of the trial is the power of the signal and of the noise.  A setting is kept if it lowers the
 noise clearly.  The search has two steps:
 
-1. Equalize the float model with several strengths.
-2. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
-   the other quarter, whose numbers may be outside of the ranges.
+1. Equalize the float model with several strengths, each by the magnitudes in one half of the samples.
+2. Estimate the ranges in several ways, each from three quarters of the samples.
+
+The error is measured on the other half or quarter, whose numbers may be outside of the ranges.
 
 Wider ranges are the default: ``margin`` for activations of 8 bits, ``widening`` for 16 bits.  They are kept
 unless the noise is clearly lower without them.
@@ -35,7 +36,7 @@ from circlekit.quant.search_budget import (
 from circlekit.quant.techniques.layer_rounding import correct_bias
 from circlekit.quant.techniques.layer_sweep import Sweep
 from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
-from circlekit.quant.trials import PER_TENSOR, QUARTERS, Settings, Trials, estimated_ranges
+from circlekit.quant.trials import HALVES, PER_TENSOR, QUARTERS, Settings, Trials, estimated_ranges
 
 LEAST_GAIN_DB = 0.05
 """A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
@@ -150,17 +151,21 @@ class SettingsSearch:
         return best
 
     def _corrected(self, settings: Settings) -> Outcome:
-        """Return the outcome of ``settings`` with corrected biases.
+        """Return the outcome of ``settings`` with corrected biases, on both halves of the samples.
 
-        Ranges and outcome are both from the samples of the trials: none is held back.
+        Each half is run with the magnitudes, ranges and corrections of the other half: the largest number
+        that few samples have in a channel says little about other samples.
         """
-        model = self.trials.equalized(settings.strength)
-        ranges = estimated_ranges(model, self.trials.tried, settings.estimator, EQUALIZED_BITS)
-        plan = self.trials.plan_of(model, ranges)
-        techniques = {"bias correction": correct_bias}
-        sweep = Sweep(model, plan, self.trials.tried, held=0, techniques=techniques)
-        self.budget.spent += (COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trials.tried)
-        return sweep.run()
+        outcome: Outcome = []
+        for half in range(HALVES):
+            model = self.trials.equalized_without(settings.strength, half)
+            fitted, held = self.trials.tried[1 - half :: HALVES], self.trials.tried[half::HALVES]
+            ranges = estimated_ranges(model, fitted, settings.estimator, EQUALIZED_BITS)
+            plan = self.trials.plan_of(model, ranges)
+            techniques = {"bias correction": correct_bias}
+            outcome += Sweep(model, plan, [*fitted, *held], len(held), techniques).run()
+        self.budget.spent += (COLLECTING_RUNS + HALVES * CORRECTING_RUNS) * len(self.trials.tried)
+        return outcome
 
     def _held_back(self, settings: Settings) -> Outcome:
         """Return the outcome of ``settings`` on all quarters of the samples.

@@ -42,6 +42,9 @@ FEW_NUMBERS = 1000
 For a tensor with more numbers, few numbers of later runs will be outside of the observed range.
 """
 
+HALVES = 2
+"""The samples are also divided into two halves: sample i is in half i % HALVES."""
+
 UNSEEN = 4
 """The margin of a tensor with n observed numbers makes room for the extremes of this many times n numbers."""
 
@@ -83,7 +86,8 @@ class Trials:
     ``model``: the float model.  ``plan_of``: makes plans.  ``activations``: the dtype of activations; None:
     they stay float.  ``estimator``: the default range estimator.
     ``samples``: all samples, for calibration.  ``tried``: the first samples; trials are run on these.
-    ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
+    ``magnitudes``: for each half of the samples, the largest magnitude of each channel, by name of the
+    tensor.
     The private fields keep results; their keys are strengths, or (settings, quarter).
     """
 
@@ -93,7 +97,7 @@ class Trials:
     estimator: str
     samples: Samples
     tried: Samples
-    magnitudes: Mapping[str, Array]
+    magnitudes: Sequence[Mapping[str, Array]]
     _models: dict[float, Model] = field(default_factory=dict)
     _parts: dict[float, list[Calibration]] = field(default_factory=dict)
     _estimators: dict[float, list[dict[str, str]]] = field(default_factory=dict)
@@ -103,15 +107,28 @@ class Trials:
         self._models[0.0] = self.model
 
     def equalized(self, strength: float) -> Model:
-        """Return a copy of the model that is equalized with ``strength``.
+        """Return a copy of the model that is equalized with ``strength`` and the magnitudes of all samples.
 
         Return the model itself if equalization changes nothing.
         """
         if strength not in self._models:
-            copy = clone(self.model)
-            changed = equalize(copy, self.magnitudes, strength)
-            self._models[strength] = copy if changed else self.model
+            self._models[strength] = self._equalized(strength, self.all_magnitudes())
         return self._models[strength]
+
+    def equalized_without(self, strength: float, half: int) -> Model:
+        """Return what ``equalized`` does, with the magnitudes of the samples that are not in ``half``."""
+        return self._equalized(strength, self.magnitudes[1 - half])
+
+    def _equalized(self, strength: float, magnitudes: Mapping[str, Array]) -> Model:
+        if not strength:
+            return self.model
+        copy = clone(self.model)
+        return copy if equalize(copy, magnitudes, strength) else self.model
+
+    def all_magnitudes(self) -> dict[str, Array]:
+        """Return the largest magnitude of each channel in all samples, by name of the tensor."""
+        first, second = self.magnitudes
+        return {name: np.maximum(first[name], second[name]) for name in first if name in second}
 
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
         """Return the ranges for ``settings``, from all samples but those of ``quarter``.

@@ -167,6 +167,9 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
     """
     if not old.nodes:
         raise RewriteError(f"{label}: `before` has no operator")
+    for node in old.nodes[:-1]:  # matching begins at the last operator
+        if not set(node.results) & set(old.operand_names()):
+            raise RewriteError(f"{label}: `before` has {node.results[0]}, which no operator reads")
     if new.alias is not None:
         if new.alias not in {*old.operand_names(), *old.producer}:
             raise RewriteError(f"{label}: `after` is the value {new.alias}, which `before` does not have")

@@ -13,7 +13,7 @@ from circlekit.rewrite.match import Matcher
 from circlekit.rewrite.picture import Node
 
 PartialMatch = tuple[Op, str, int]
-"""An operator, the sentence that says what differs, and the progress of the match."""
+"""An operator, the sentence that says what differs, and the progress of the match (see ``match.Failure``)."""
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:

@@ -22,22 +22,25 @@ without ``const`` and types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
 from circlekit.errors import counted, did_you_mean
-from circlekit.ir.dtypes import BY_SHORT, DType
+from circlekit.ir.dtypes import BY_SHORT, DType, f64
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
 from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.literal_parsing import array_of, attribute_of
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
 ANY = Symbol("any")
 CUSTOM = "Custom"
+DIMENSION = re.compile(r"\d+|_|\*|[A-Za-z]\w*(\|\d+)?")
+"""A dimension of a picture as text."""
 
 
 class OperandPattern(NamedTuple):
@@ -168,7 +171,8 @@ def query(text: str, label: str) -> Picture:
 class _Reader:
     """Checks the statements of a picture against the declarations of operators, and makes nodes of them.
 
-    ``variables``, ``free``: see ``parse_picture``.  ``nodes``, ``producer``: see ``Picture``.
+    ``variables``, ``free``: see ``parse_picture``.  ``nodes``, ``producer``: see ``Picture``.  ``read``: the
+    names of the operands so far.
     """
 
     def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
@@ -177,6 +181,7 @@ class _Reader:
         self.free = free
         self.nodes: list[Node] = []
         self.producer: dict[str, Node] = {}
+        self.read: set[str] = set()
         self.by_name = {cls.__name__: cls for cls in REGISTRY.values()}
 
     def add(self, call: Call) -> None:
@@ -204,6 +209,7 @@ class _Reader:
                 found = f"{kind.__name__} has {counted(most, 'result')}, got {len(call.results)}"
                 self.source.fail(found, call.results[most])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
+        self.read.update(operand.name for operand in operands if operand.name)
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
         results = tuple(token.text for token in call.results)
         like = call.like.text if call.like else None
@@ -211,6 +217,8 @@ class _Reader:
         for token in call.results:
             if token.text in self.producer:
                 self.source.fail(f"{token.text} is produced twice", token)
+            if token.text in self.read:
+                self.source.fail(f"{token.text} is read before it is produced", token)
             self.producer[token.text] = node
         self.nodes.append(node)
 
@@ -254,6 +262,8 @@ class _Reader:
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
         """Return the pattern of operand ``index`` of a node that names the operators ``kinds``."""
         if node.name is None:
+            assert node.literal is not None  # an operand has a name or a literal
+            array_of(node.literal, f64, None, self.source.fail_at(node.token))  # only to find mistakes
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
         if node.optional and len(kinds) == 1 and spec is not None and not spec.optional:
@@ -269,6 +279,9 @@ class _Reader:
             if dtype is None:
                 self.source.fail(f"no dtype is named {node.type.dtype}", node.type.token)
         dims = None if node.type.dims is None else tuple(node.type.dims)
+        if wrong := [dim for dim in dims or () if not DIMENSION.fullmatch(str(dim))]:
+            expected = "expected a dimension such as 3, O, O|1, _ or *"
+            self.source.fail(f"{expected}, got {wrong[0]}", node.type.token)
         if dims is not None and "*" in dims[1:]:
             self.source.fail("* stands for leading dimensions of 1, so it must come first", node.type.token)
         return OperandPattern(node.name, None, node.optional, node.const, dtype, dims)
@@ -280,27 +293,18 @@ class _Reader:
             if spec is None:
                 hint = did_you_mean(name, [a.name for a in kind.attributes])
                 self.source.fail(f"{kind.__name__} has no attribute {name}{hint}", node.token)
+        assert spec is not None  # there is a kind
         if node.choices == [ANY]:
             return AttributePattern(None, node.bind)
         return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)
 
-    def _choice(self, spec: Attribute | None, choice: Any, token: Token) -> Any:
-        """Return the value of one choice: an enum member, a literal, or a Symbol for a name of a value.
-
-        ``spec``: the attribute; if its value is a member of an enum, so is its default.
-        """
+    def _choice(self, spec: Attribute, choice: Any, token: Token) -> Any:
+        """Return the value of one choice for the attribute ``spec``, or a Symbol for a name of a value."""
         if isinstance(choice, Symbol):
-            if choice in self.variables:
+            is_computed = self.free and choice.islower() and choice not in BY_SHORT
+            if choice in self.variables or is_computed:
                 return choice
-            default = None if spec is None else spec.default
-            if isinstance(default, Enum):
-                member = type(default).__members__.get(choice) or BY_SHORT.get(choice)
-                if member is not None:
-                    return member
-            if self.free and choice.islower():
-                return choice
-            self.source.fail(f"{token.text} has no value {choice}", token)
-        return tuple(choice) if isinstance(choice, list) else choice
+        return attribute_of(spec, choice, {}, self.source.fail_at(token))
 
 
 def carry_attributes(before: Picture, after: Picture) -> None:

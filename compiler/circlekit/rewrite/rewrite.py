@@ -359,7 +359,7 @@ class Rewrite(GraphPass):
                 new.quantization = old.quantization  # the old value takes the place of the new one
         sentence = self.result_obstacle(match.ops.values(), built.ops)
         if sentence is None and target is not None:
-            sentence = target.refusal(before, built.ops) or target.growth(before, built.ops)
+            sentence = target.refusal(before, built.ops) or target.growth_refusal(before, built.ops)
         return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None
 
     def _apply_alias(self, graph: Graph, old: Value, alias: str, match: Match) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the target of an optimization allows, as rewrites ask for it."""
+"""The limits that the target of an optimization sets for rewrites."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def _itself(op: Op) -> Sequence[Op]:
 
 @dataclass
 class TargetRules:
-    """What the target of an optimization allows.  A target takes an operator if it can run it.
+    """What the target of an optimization allows.
 
+    A runtime takes an operator if it can run it; a delegate takes an operator if it runs it itself.
     ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
     The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.
@@ -48,9 +49,9 @@ class TargetRules:
     written: Callable[[Op], Sequence[Op]] = _itself
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
-        """Return why the target does not take the operators ``new``, which replace ``old``.
+        """Return why the target does not take the operators ``new``, which replace ``old``, or None.
 
-        Return None if the target takes ``new``, or if it did not take ``old`` either.
+        A refusal by one of ``checks`` counts only if the same check takes all operators of ``old``.
         """
         before, after = list(old), list(new)
         for check in self.checks:
@@ -59,7 +60,7 @@ class TargetRules:
                 return sentence
         return None
 
-    def growth(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
+    def growth_refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why ``new`` would cost more than ``old``, which it replaces, in the written file.
 
         That is, the target lacks an operator of ``new``, and legalization would then write more operators for

@@ -2,8 +2,8 @@
 """Connection files: how the parts of a divided model are connected, by the names of values.
 
 Values with the same name in different files are the same value.
-Source of the formats .conn.json and .conn.ini: ONE's circle-partitioner (crew).  An example of .conn.ini, in
-which i1, i2, ... are inputs, o1, o2, ... outputs, and m1, m2, ... the parts::
+Source of the formats .conn.json and .conn.ini: ONE's circle-partitioner and its library crew.  An example of
+.conn.ini, in which i1, i2, ... are inputs, o1, o2, ... outputs, and m1, m2, ... the parts::
 
     [source]
     file=net.circle
@@ -34,8 +34,8 @@ from circlekit.structure.partition import Partition
 
 
 @dataclass
-class PartFile:
-    """A model file: its name, and the names of its inputs and outputs in the order of its main graph."""
+class ConnectedModel:
+    """The divided model or a part: its file name, and its inputs and outputs by name, in their order."""
 
     file: str
     inputs: list[str]
@@ -46,8 +46,8 @@ class PartFile:
 class Connection:
     """The content of a connection file: the divided model (``source``) and its ``parts``."""
 
-    source: PartFile
-    parts: list[PartFile]
+    source: ConnectedModel
+    parts: list[ConnectedModel]
 
     def to_json(self) -> str:
         """Return the text of a .conn.json file."""
@@ -59,22 +59,29 @@ class Connection:
     def to_ini(self) -> str:
         """Return the text of a .conn.ini file.
 
-        Raise UnsupportedError for a name with line breaks, with a space at an end, or not in UTF-8.  Also
+        Raise UnsupportedError for a name with line breaks, with white space at an end, or not in UTF-8.  Also
         raise it if two parts have the same file name, or if the file of a part is named ``source`` or
         ``models``.
         """
-        files = [part.file for part in self.parts]
-        every = [self.source, *self.parts]
-        names = [name for part in every for name in (part.file, *part.inputs, *part.outputs)]
-        wrong = [name for name in names if not _fits_in_line(name)]
-        wrong += [name for name, count in Counter(["source", "models", *files]).items() if count > 1]
-        if wrong:
-            raise UnsupportedError(f"a .conn.ini file cannot express the name {wrong[0][:200]!r}")
+        self._check_names()
         models = [f"m{number}={part.file}" for number, part in enumerate(self.parts, 1)]
         lines = ["[source]", *_ini_lines(self.source), "", "[models]", *models, ""]
         for part in self.parts:
             lines += [f"[{part.file}]", *_ini_lines(part), ""]
         return "\n".join([*lines, ""])
+
+    def _check_names(self) -> None:
+        """Raise UnsupportedError if a .conn.ini file cannot express a name (see ``to_ini``)."""
+        models = [self.source, *self.parts]
+        for name in (name for model in models for name in (model.file, *model.inputs, *model.outputs)):
+            if not _fits_in_line(name):
+                why = "it has a line break, has white space at an end, or is not in UTF-8"
+                raise UnsupportedError(f"a .conn.ini file cannot express the name {name[:200]!r}: {why}")
+        sections = ["source", "models", *(part.file for part in self.parts)]
+        name, count = Counter(sections).most_common(1)[0]
+        if count > 1:
+            sentence = "a .conn.ini file has the sections source, models and the file name of each part"
+            raise UnsupportedError(f"{sentence}: expected different names, got {name[:200]!r} twice")
 
 
 def connection(divided: Partition, source: str, files: list[str]) -> Connection:
@@ -83,13 +90,15 @@ def connection(divided: Partition, source: str, files: list[str]) -> Connection:
     ``source``: the file name of the divided model.  ``files``: the file name of each part.
     """
     parts = [
-        PartFile(file, [v.name for v in part.model.main.inputs], [v.name for v in part.model.main.outputs])
+        ConnectedModel(
+            file, [v.name for v in part.model.main.inputs], [v.name for v in part.model.main.outputs]
+        )
         for file, part in zip(files, divided.parts, strict=True)
     ]
-    return Connection(PartFile(source, divided.inputs, divided.outputs), parts)
+    return Connection(ConnectedModel(source, divided.inputs, divided.outputs), parts)
 
 
-def _json_lines(part: PartFile, indent: str) -> list[str]:
+def _json_lines(part: ConnectedModel, indent: str) -> list[str]:
     """Return the lines of the JSON object of ``part``, in ONE's layout, without its braces."""
     lists = [" ".join(["[", ", ".join(map(json.dumps, names)), "]"]) for names in (part.inputs, part.outputs)]
     return [
@@ -105,7 +114,7 @@ def _fits_in_line(name: str) -> bool:
     return is_utf8 and name == name.strip() and len(name.splitlines()) <= 1
 
 
-def _ini_lines(part: PartFile) -> list[str]:
+def _ini_lines(part: ConnectedModel) -> list[str]:
     """Return the lines of the section of ``part``."""
     inputs = [f"i{number}={name}" for number, name in enumerate(part.inputs, 1)]
     outputs = [f"o{number}={name}" for number, name in enumerate(part.outputs, 1)]
@@ -126,7 +135,7 @@ def _from_json(path: str | Path) -> Connection:
     expected = "expected a connection file, in which source and each of parts have file, inputs and outputs"
     try:
         tree = parse_json(bytes(map_file(path)))
-        parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
+        parts = [ConnectedModel(**part) for part in (tree["source"], *tree["parts"])]
         are_texts = all(isinstance(name, str) for p in parts for name in (p.file, *p.inputs, *p.outputs))
     except (TypeError, KeyError):  # other fields, or values of other types
         are_texts = False
@@ -145,7 +154,7 @@ def _from_ini(path: str | Path) -> Connection:
         if "file" not in sections.get(section, {}):
             raise FormatError(f"{path}: expected a connection file with a section [{section}] and its file=")
     parts = [
-        PartFile(items["file"], _numbered(items, "i"), _numbered(items, "o"))
+        ConnectedModel(items["file"], _numbered(items, "i"), _numbered(items, "o"))
         for items in (sections["source"], *(sections[name] for name in names))
     ]
     return Connection(parts[0], parts[1:])

@@ -52,18 +52,19 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     By default, ONE's rule forms the parts.  An operator joins the parts from which it reads, and they become
     one part, if
 
-    - they have its backend,
-    - it reads no input of the graph, or its backend is the default backend, and
-    - no other part would have to run between its operators.
+    - they have the backend of the operator,
+    - the operator reads no input of the graph, or its backend is the default backend, and
+    - no other part would have to run between the operators of the new part.
 
     Every other operator begins a new part.
-    ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
-    run next, connected or not.  For two backends, no division has fewer parts; for more backends, the choice
-    is greedy.
+    ``fewest``: form few parts instead.  A part then has all operators of a backend that can run next,
+    connected or not.  For two backends, no division has fewer parts; for more backends, the choice is greedy,
+    and another division may have fewer.
 
     Raise FormatError if the table is wrong, ModelError if an operator reads what a later one produces.
-    Raise UnsupportedError if several parts would use the same variable or would make handles (resources,
-    variants), which may refer to the same state.
+    Raise UnsupportedError if several parts would use the same variable, or would produce or read handles
+    (resources, variants), which may refer to the same state.  Also raise it if an input or output of a part
+    would be a handle.
     """
     table.check()
     check_order(model)
@@ -99,7 +100,7 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
         if (
             any(group.backend != backend for group in sources.values())
             or (reads_input and backend != table.default)
-            or _reads_itself(sources, home)
+            or _would_form_cycle(sources, home)
         ):
             sources = {}
         group, *others = sorted(sources.values(), key=lambda g: -len(g.ops)) or [_Group(backend)]
@@ -109,7 +110,7 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
     return _sorted_groups(graph, home)
 
 
-def _reads_itself(groups: Mapping[int, _Group], home: Mapping[Op, _Group]) -> bool:
+def _would_form_cycle(groups: Mapping[int, _Group], home: Mapping[Op, _Group]) -> bool:
     """Return whether ``groups``, joined, would read a value that another group computes from their results.
 
     ``groups``: {id of the group: the group}.  ``home``: the group of each operator.
@@ -129,11 +130,15 @@ def _reads_itself(groups: Mapping[int, _Group], home: Mapping[Op, _Group]) -> bo
 
 
 def _sorted_groups(graph: Graph, home: Mapping[Op, _Group]) -> list[_Group]:
-    """Return the groups in ``home``, each after those from which it reads, else by their first operators."""
+    """Return the groups in ``home``, each after those from which it reads.
+
+    Of the groups that can come next, the one whose first operator stands first in ``graph`` comes next.
+    """
     position = {op: number for number, op in enumerate(graph)}
     for group in {id(group): group for group in home.values()}.values():
         group.ops.sort(key=position.__getitem__)
-    first = {op: position[group.ops[0]] for op, group in home.items()}  # of the operator's group
+    # for each operator, the position of the first operator of its group; this number stands for the group
+    first = {op: position[group.ops[0]] for op, group in home.items()}
     groups = {first[op]: group for op, group in home.items()}
     reads = {n: {first[p] for op in group.ops for p in _producers(op)} - {n} for n, group in groups.items()}
     sorter = TopologicalSorter(reads)

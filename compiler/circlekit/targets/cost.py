@@ -12,7 +12,7 @@ from circlekit.ir.value import Value
 
 @dataclass(frozen=True)
 class OperatorCost:
-    """The cost of one run of an operator.
+    """The cost of one run of an operator, without the graphs that it calls.
 
     ``macs``: its multiply-accumulates.  ``activation_bytes``: bytes of the operands that are not constant.
     ``constant_bytes``: bytes of the constant operands.  ``written_bytes``: bytes of the results.
@@ -32,7 +32,8 @@ class OperatorCost:
 def value_bytes(value: Value) -> int:
     """Return the size of ``value`` in bytes, rounded up; an unknown dimension counts as 1.
 
-    The size is 0 for an unknown rank, and for handles and computed strings.
+    The size of a constant is that of its data.  Else it is 0 for an unknown rank, and for elements without a
+    fixed size, such as strings and handles.
     """
     if value.data is not None:
         return value.data.nbytes

@@ -112,6 +112,8 @@ def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
                 unknown.difference_update(op.results)
             else:
                 later.append(op)
+        if not part:  # in an invalid model, operators may read each other's results: no part has them
+            break
         if part[0] not in refused:
             parts.append(part)
         left = later

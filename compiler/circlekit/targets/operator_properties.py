@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operands, results and attributes of an operator by the names that the tables of targets use."""
+"""What the tables of targets limit in an operator: attributes and values, which they name, and ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def plain_attribute(op: Op, name: str) -> Any:
 
 
 def named_values(op: Op) -> Iterator[tuple[str, Value]]:
-    """Yield operands and results with their names; all values of a variadic operand have the same name."""
+    """Yield operands and results with their names.
+
+    All values of a variadic operand have the same name, and so do variadic results.
+    """
     yield from op.operand_items()
     for index, value in enumerate(op.results):
         yield op.result_names[min(index, len(op.result_names) - 1)], value

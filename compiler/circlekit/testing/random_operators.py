@@ -45,7 +45,10 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
-    """Return an operator with random operands and attributes; their combination may be invalid."""
+    """Return an operator with random operands and attributes; their combination may be invalid.
+
+    Raise Rejected if no value of the pool has the dtype of an operand.
+    """
     data: Value | None = None  # the first operand that is data; the others are chosen to fit it
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
@@ -74,7 +77,7 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
         attributes["results"] = [Value("", dtype, data.shape, None, _result_quantization(m, data, dtype))]
     elif data is not None and data.quantization is not None and kind.code != "DEQUANTIZE":
-        # inferred types have no quantization, so the results are declared
+        # most inferred types have no quantization, so the results are declared
         inferred = kind(*operands, **attributes).inferred()
         attributes["results"] = [
             Value("", t.dtype, t.shape, None, _result_quantization(m, data, t.dtype)) for t in inferred

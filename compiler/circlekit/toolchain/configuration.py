@@ -168,13 +168,14 @@ def text_of(value: Any, where: str) -> str:
     """Return the text that an INI file would have for ``value`` from a TOML or JSON file.
 
     The text of a list is the texts of its items with commas between.
-    ``where``: the place of the value, for the message.  Raise DriverError for a table and for null.
+    ``where``: the place of the value, for the message.  Raise DriverError for a table, for null, and for a
+    list in a list.
     """
-    if isinstance(value, list):
-        return ",".join(text_of(item, where) for item in value)
-    if isinstance(value, dict) or value is None:
-        raise DriverError("ParsingError", f"{where}: expected a text, a number, true or false, or a list")
-    return value if isinstance(value, str) else str(value)
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, list | dict) or item is None for item in items):
+        expected = "expected a text, a number, true or false, or a list of these"
+        raise DriverError("ParsingError", f"{where}: {expected}")
+    return ",".join(map(str, items))
 
 
 def read_json(path: str) -> Any:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work of one-optimize: run the passes that flags, a configuration file or optimization groups switch on.
 
-An optimization group is a file with options of one-optimize, such as O1.
+An optimization group is a file with options of one-optimize, such as O1.cfg.  The options may be pipelines,
+which are lists of passes (such as the pipeline O1), single passes, and settings of passes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from circlekit.toolchain.session import Session
 def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
-    Pipelines run first, then single passes: those of O1 in its order, then the others by name.  A pass that
-    is switched off does not run, even if a pipeline has it.  As in ONE, settings of passes that do not run
-    have no effect.  If the model cannot be read, optimized or written, print the error and raise StepFailed.
+    Pipelines run first, then single passes: those of the pipeline O1 in its order, then the others by name.
+    A pass that is switched off does not run, even if a pipeline has it.  As in ONE, settings of passes that
+    do not run have no effect.  If the session is verbose, or the environment variable LUCI_LOG is neither
+    empty nor 0, print the log of the passes.  If the model cannot be read, optimized or written, print the
+    error and raise StepFailed.
     """
     values = invocation.values
     passes = all_passes()
     owners = {setting.name: name for name, item in passes.items() for setting in item.options}
-    # a setting with the name of its pass also switches the pass on
-    asked = [key for key, value in values.items() if value and (key in passes or owners.get(key) == key)]
+    # the name of a pass may also be that of its setting: then the value of the setting switches the pass on
+    asked = [key for key, value in values.items() if value and key in passes]
     pipelines = [name for name in PIPELINES if values.get(name)]
     running = {*asked, *pass_names(pipelines)}
     parsers = {option.key: option.parse for option in invocation.driver.options}  # values are still texts

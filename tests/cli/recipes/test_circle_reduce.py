@@ -50,6 +50,17 @@ def test_a_command_that_says_no_at_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert "cannot run no-such-command: " in capsys.readouterr().err
 
 
+def test_a_format_that_lacks_an_operator_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "graph main(%x: f32[1,2,2,1]) -> %y { %y = InstanceNorm(%x, [1.0], [0.0]) }"
+    (tmp_path / "net.ck").write_text(text)
+    words = [str(tmp_path / "net.ck"), "-o", str(tmp_path / "small.tflite"), "--"]
+    assert circle_reduce([*words, "touch", str(tmp_path / "was_run")]) == 1
+    assert ".tflite has no operator INSTANCE_NORM" in capsys.readouterr().err
+    assert not (tmp_path / "was_run").exists()
+
+
 def test_braces_stand_for_the_file_and_the_output_may_be_named(tmp_path: Path) -> None:
     """``test -f FILE`` succeeds for every model, so one operator is left."""
     (tmp_path / "net.ck").write_text(NET)

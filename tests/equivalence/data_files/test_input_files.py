@@ -100,6 +100,15 @@ def test_raw_files_of_one_record(contents: dict[str, bytes], tmp_path: Path) -> 
     assert [a.tolist() for a in record] == [X.tolist(), N.tolist()]
 
 
+def test_a_number_in_a_file_name_may_belong_to_the_name_of_the_input(tmp_path: Path) -> None:
+    model = parse_model("graph g(%x_2: f32[1,2], %x_1: f32[1,2]) -> %y { %y = Sub(%x_2, %x_1) }")
+    numpy_files(tmp_path / "names", x_1=X, x_2=-X)
+    numpy_files(tmp_path / "numbers", x_0=-X, x_1=X)
+    for folder in ("names", "numbers"):
+        (record,) = read_records(tmp_path / folder, model).values()
+        assert [a.tolist() for a in record] == [(-X).tolist(), X.tolist()]
+
+
 def test_raw_files_with_all_inputs_are_records(tmp_path: Path) -> None:
     raw_files(tmp_path / "raw", in0=RAW[0] + RAW[1], in1=bytes(16))
     records = read_records(tmp_path / "raw", STATIC)

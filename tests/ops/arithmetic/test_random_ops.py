@@ -43,6 +43,18 @@ def test_multinomial(dtype: DType, count: int, seeds: tuple[int, int]) -> None:
     check_runs(op, [[logits]] * 3)
 
 
+@pytest.mark.parametrize(("shape", "is_valid"), [((2, 0), False), ((0, 2), True), ((2, 1), True)])
+def test_multinomial_of_no_classes_is_refused(shape: tuple[int, int], is_valid: bool) -> None:
+    """LiteRT refuses the model, too: num_classes > 0 was not true."""
+    op = Multinomial(Value("x", f32, (None, None)), const(3, np.int32), results=[Value("y", i64, (None, 3))])
+    interpreter, logits = Interpreter(Model([graph_of(op)])), np.zeros(shape, np.float32)
+    if is_valid:
+        assert interpreter.run([logits])[0].shape == (shape[0], 3)
+        return
+    with pytest.raises(ShapeError, match="expected logits of 1 class or more, got 0 classes"):
+        interpreter.run([logits])
+
+
 def test_without_seeds_the_stream_follows_the_name() -> None:
     def draw(name: str) -> Array:
         op = RandomStandardNormal(const([20000], np.int32), results=[Value(name, f32, (20000,))])

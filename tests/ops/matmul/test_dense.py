@@ -149,6 +149,9 @@ def test_macs() -> None:
     assert BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (5, 7))).macs() == 2 * 4 * 5 * 7
     assert BatchMatMul(Value("", f32, (2, 5, 4)), Value("", f32, (5, 7)), adj_x=True).macs() == 2 * 4 * 5 * 7
     assert BatchMatMul(Value("", f32, None), Value("", f32, (5, 7))).macs() == 0
+    product = BatchMatMul(Value("", f32, (4, 5)), Value("", f32, (5, 7)))
+    product.x.shape = ()  # in an old file: the rank is unknown
+    assert product.macs() == 0
 
 
 def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:

@@ -187,5 +187,8 @@ def test_the_dense_form_of_a_sparse_constant_counts_against_the_memory_limit() -
     stored = np.ones(6)
     with limited(48):
         assert dense(stored, (2, 3), sparsity).tolist() == [[1.0] * 3] * 2
-    with limited(47), pytest.raises(LimitError, match="a sparse constant made dense would take 48 bytes"):
+    with (
+        limited(47),
+        pytest.raises(LimitError, match="the dense form of a sparse constant would take 48 bytes"),
+    ):
         dense(stored, (2, 3), sparsity)

@@ -282,7 +282,7 @@ def test_limits_of_flexbuffers() -> None:
         read_flexbuffer(b"\x00\x00\x07\x04\x03")
     with pytest.raises(ModelError, match="expected a float of 2, 4 or 8 bytes"):
         read_flexbuffer(b"\x07\x0c\x01")
-    with pytest.raises(ModelError, match="1 byte at -1 would exceed its 3 bytes"):
+    with pytest.raises(ModelError, match="expected positions in its 3 bytes, got 1 byte at -1"):
         read_flexbuffer(b"\x00\x14\x01")  # a text whose length is in front of the data
     with pytest.raises(ModelError, match="unknown type 37"):
         read_flexbuffer(b"\x01\x00\x01\x94\x01")

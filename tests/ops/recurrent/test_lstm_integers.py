@@ -168,6 +168,21 @@ def test_rounded_integers_need_the_scale_2_to_minus_15_of_the_cell_state() -> No
         run_ours(op, [np.zeros((3, 5), np.int8)])
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), 2.0**-16, 0.003, 2.0**-8, 4.0])
+def test_the_cell_state_needs_a_scale_for_which_litert_has_a_tanh(scale: float) -> None:
+    op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)
+    dict(op.operand_items())["cell_state"].quantization = quantized(scale)
+    with pytest.raises(ModelError, match=r"cell_state: expected a scale 2\^n with n from -15 to -9, got"):
+        run_ours(op, [np.zeros((3, 4, 5), np.int8)])
+
+
+@pytest.mark.parametrize("scale", [2.0**-15, 2.0**-9 * 1.0005])
+def test_the_cell_state_may_have_the_least_and_the_greatest_scale(scale: float) -> None:
+    op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)
+    dict(op.operand_items())["cell_state"].quantization = quantized(scale)
+    check_runs(op, [[np.random.default_rng(15).integers(-128, 128, (3, 4, 5)).astype(np.int8)]])
+
+
 def test_sequences_do_not_round_products() -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM takes only 5 intermediates."""
     op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)

@@ -221,6 +221,8 @@ def test_gru_refuses_wrong_shapes_and_return_sequences() -> None:
         Gru(values[0], values[2], None, values[2], None, values[4])
     with pytest.raises(ShapeError, match="state: expected 2 rows, one per sequence of the batch, got 1"):
         Gru(Value("x", f32, (5, 2, 3)), values[1], None, values[2], None, values[4])
+    with pytest.raises(ShapeError, match=r"state: expected rank 1 or more, got shape \[\]"):
+        Gru(values[0], values[1], None, values[2], None, Value("s", f32, ()))
     weights = [Value("", f32, shape) for shape in ((12, 3), (12, 4))]
     with pytest.raises(ShapeError, match=r"expected hidden_input of shape \[12,4\], got \[12,3\]"):
         Gru(values[0], weights[0], None, weights[0], None, values[4])

@@ -70,6 +70,57 @@ def test_a_split_costs_as_much_now_as_it_would_if_it_were_new(sizes: list[int], 
     assert _cost_of_old(op) == _cost_of_cut(parts) == expected
 
 
+@pytest.mark.parametrize(
+    ("call", "elements", "runs"),
+    [
+        ("Slice(%x, [0,0,2], [2,3,4])", 24, 6),
+        ("Slice(%x, [0,1,0], [2,2,6])", 24, 2),
+        ("Slice(%x, [0,0,0], [2,3,6])", 36, 0),
+        ("StridedSlice(%x, [0,0,0], [2,3,6], [1,1,2])", 18, 18),
+        ("Gather(%x, [0,2,5]) {axis: -1}", 18, 18),
+        ("Gather(%x, [0,2]) {axis: 1}", 24, 4),
+        ("Gather(%x, 2) {axis: 2}", 6, 6),
+        ("Reshape(%x, [6,6])", 0, 0),
+        ("Transpose(%x, [0,2,1])", 36, 0),
+    ],
+)
+def test_the_present_cost_of_an_operator_that_takes_channels_has_its_runs(
+    call: str, elements: int, runs: int
+) -> None:
+    (op,) = parse_model(f"graph main(%x: f32[2,3,6]) -> %y {{ %y = {call} }}").main
+    assert _cost_of_old(op) == MovementCost(elements * 4 + runs * RUN_BYTES, 1)
+
+
+@pytest.mark.parametrize(("axis", "runs"), [(2, 12), (-1, 12), (1, 4)])
+def test_the_present_cost_of_unpack_has_its_runs(axis: int, runs: int) -> None:
+    shape = "2,2,3" if axis == 1 else "2,3,2"
+    text = f"graph main(%x: f32[{shape}]) -> %a, %b {{ %a, %b = Unpack(%x) {{num: 2, axis: {axis}}} }}"
+    (op,) = parse_model(text).main
+    assert _cost_of_old(op) == MovementCost(12 * 4 + runs * RUN_BYTES, 1)
+
+
+EVEN_AND_ODD = {
+    "strided": "%a = StridedSlice(%c, [0,0], [3,6], [1,2]) %b = StridedSlice(%c, [0,1], [3,6], [1,2])",
+    "gathered": "%a = Gather(%c, [0,2,4]) {axis: 1} %b = Gather(%c, [1,3,5]) {axis: 1}",
+    "unpacked": "%r = Reshape(%c, [3,3,2]) %a, %b = Unpack(%r) {num: 2, axis: 2}",
+}
+
+
+@pytest.mark.parametrize("cut", EVEN_AND_ODD.values(), ids=EVEN_AND_ODD)
+def test_even_and_odd_channels_become_the_halves_of_a_split(cut: str) -> None:
+    """The split costs runs, as new operators do; the present operators copy element by element."""
+    text = f"""graph main(%x: f32[3,2]) -> %p, %q {{
+      %w = const f32[6,2] gaussian(0, 1)
+      %u = const f32[5,3] gaussian(0, 1)
+      %c = FullyConnected(%x, %w, none)
+      {cut}
+      %p = FullyConnected(%a, %u, none)
+      %q = FullyConnected(%b, %u, none)
+    }}"""
+    layer = "FullyConnected"
+    check_pass(text, "order_channels", [layer, "Split", layer, layer])
+
+
 def test_the_cost_of_a_join_is_that_of_its_operator() -> None:
     text = "graph main(%a: f32[2,3,6], %b: f32[2,3,4]) -> %y { %y = Concatenation(%a, %b) {axis: 2} }"
     (op,) = parse_model(text).main

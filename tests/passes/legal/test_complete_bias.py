@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.interp.interpreter import run
+from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
 from tests.ops.litert import run_litert
@@ -62,6 +63,31 @@ def test_quantized_convolution_without_bias_runs_in_litert(dtype: str, bias: str
     np.testing.assert_allclose(op.inputs[2].quantization.scale, 0.5 * np.array(scales), rtol=1e-6)
     inputs = [make_input(value, "normal") for value in model.main.inputs]
     np.testing.assert_array_equal(run_litert(legal.main, inputs)[0], run(model, inputs)[0])
+
+
+@pytest.mark.parametrize("layer", ["Conv2D", "DepthwiseConv2D"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_a_layer_of_floats_gets_a_bias_of_their_dtype(dtype: str, layer: str) -> None:
+    shape = "2,3,3,2" if layer == "Conv2D" else "1,3,3,2"
+    model = parse_model(f"""graph main(%x: {dtype}[1,4,4,2]) -> %y {{
+        %w = const {dtype}[{shape}] gaussian(0, 1)
+        %y = {layer}(%x, %w)
+    }}""")
+    legal = legalize(model, "tflite")
+    bias = legal.main.ops[0].inputs[2]
+    assert bias is not None
+    assert bias.dtype.short == dtype
+    if dtype == "f16":
+        return  # the interpreter has no kernel
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    np.testing.assert_array_equal(run(legal, inputs)[0], run(model, inputs)[0])
+
+
+def test_a_layer_of_bfloat16_gets_no_bias() -> None:
+    model = parse_model("""graph main(%x: bf16[1,4,4,2], %w: bf16[2,3,3,2]) -> %y {
+        %y = Conv2D(%x, %w)
+    }""")
+    assert difference(legalize(model, "tflite"), model) is None
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
         ("", LIMITED, "Cast Concatenation Maximum Minimum"),
         ("", LIMITED.replace("%i, %i", "%i"), "Cast Maximum Minimum"),
         ("MINIMUM", LIMITED, "Cast Concatenation Add"),
+        ("MINIMUM", f"{LIMITED} : i32[1,8,6,8] quant(min: -1.0, max: 9.0)", "Cast Concatenation Add"),
         ("MAXIMUM", LIMITED, "Cast Concatenation Add"),
     ],
 )

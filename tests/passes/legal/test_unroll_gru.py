@@ -44,6 +44,22 @@ def test_gru_with_a_bias_of_another_size_stays() -> None:
     assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
 
 
+def test_gru_with_a_bias_of_integers_stays() -> None:
+    text = GRU.replace("%hb = const f32[9] gaussian(0, 0.1)", "%hb = const i32[9] ones")
+    model = parse_model(f"graph main(%x: f32[3,2,2]) -> %y {{ {text} }}")
+    assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
+
+
+def test_gru_with_a_state_without_axes_stays() -> None:
+    model = parse_model(f"graph main(%x: f32[3,1,2]) -> %y {{ {GRU.replace('f32[2,3] g', 'f32[1,3] g')} }}")
+    (gru,) = model.main
+    state = gru.inputs[5]
+    assert state is not None
+    state.shape, state.data = (), state.array()[0, 0]  # as in a damaged file
+    gru.output.shape = ()
+    assert difference(legalize(model, "circle", targets=[runtime("GRU")]), model) is None
+
+
 @pytest.mark.parametrize("attribute", ["return_sequences: true", "return_sequences: false, act: TANH"])
 def test_other_forms_of_gru_stay(attribute: str) -> None:
     text = GRU.replace("return_sequences: false", attribute).replace("%y = Gru", "%z = Gru")

@@ -62,6 +62,15 @@ def test_quotients_become_rms_norm(square: str) -> None:
     check_pass(text, pipeline_passes("O1"), ["Mean", "Sub", "RmsNorm", "Add"], tolerance=3e-5)
 
 
+@pytest.mark.parametrize(("scale", "is_rewritten"), [*zip(SCALES, (True, False), strict=True)])
+def test_beta_may_be_one_number_if_gamma_makes_the_sum_as_large_as_x(scale: str, is_rewritten: bool) -> None:
+    text = norm(SQUARES[0], f"{scale} {[*SUMS][-1]}").replace("%b = const f32[8]", "%b = const f32[1]")
+    if is_rewritten:
+        check_pass(text, "fuse_layernorm", [*CENTERED, *SCALES[scale], "Add"], tolerance=3e-5)
+    else:
+        check_refusal(text, "fuse_layernorm", "%h: expected the shape of %x, [1,2,3,8], got [1,2,3,1]")
+
+
 def test_mean_may_have_other_users() -> None:
     text = norm(SQUARES[0], f"{next(iter(SCALES))} {next(iter(SUMS))}").replace("-> %z", "-> %z, %m")
     check_pass(text, "fuse_layernorm", [*CENTERED, "Mul"], tolerance=3e-5)

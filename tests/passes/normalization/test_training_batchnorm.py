@@ -12,7 +12,7 @@ import pytest
 import circlekit
 from circlekit.cli.optimize import optimize as main
 from circlekit.errors import RewriteError, ShapeError
-from circlekit.ir.text import parse_model
+from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Array
 from circlekit.passes.normalization.freeze_batchnorm import FreezeBatchNorm
 
@@ -92,6 +92,16 @@ def test_other_norms_are_not_reported(axes: str) -> None:
 def test_mean_and_variance_over_different_axes_are_not_reported() -> None:
     text = NET.replace("Mean(%square, [0,1,2])", "Mean(%square, [0,1,3])")
     assert circlekit.optimize(parse_model(text), ["remove_dead"]).notes == []
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f16", "i32"])
+def test_norms_of_other_dtypes_are_not_frozen(dtype: str) -> None:
+    text = f"""graph main(%x: {dtype}[4,2]) -> %y {{
+      %m = Mean(%x, [0])  %d = Sub(%x, %m)  %q = Mul(%d, %d)  %v = Mean(%q, [0])  %y = Add(%d, %v)
+    }}"""
+    model = parse_model(text)
+    circlekit.optimize(model, ["freeze_batchnorm"], settings={"freeze_batchnorm": [[np.zeros((4, 2))]]})
+    assert print_model(model) == print_model(parse_model(text))
 
 
 @pytest.mark.parametrize(

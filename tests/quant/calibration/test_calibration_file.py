@@ -29,6 +29,10 @@ from circlekit.errors import FileError, FormatError
             "expected both min and max",
         ),
         ('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": NaN}}]}', "expected finite numbers"),
+        (
+            '{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1, "minima": [0], "maxima": [1e99]}}]}',
+            "tensor a: expected a list of finite numbers",
+        ),
         ('{"calibration": 1, "graphs": [{"a": 5}]}', "tensor a: expected an object as statistics, got 5"),
         ('{"calibration": 1, "graphs": 5}', "expected a list as graphs"),
         ('{"calibration": 1, "graphs": [5]}', "expected an object as a graph, got 5"),

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +39,7 @@ class Client:
 
     def submit(self, function: Callable[..., Any], *arguments: Any, pure: bool) -> Any:
         assert not pure, "the same sample twice is two samples"
+        warnings.warn("Sending large graph", UserWarning, stacklevel=2)  # as Dask does for large arguments
         plain = [getattr(a, "value", a) for a in arguments]
         try:
             value, error = function(*plain), None
@@ -67,9 +70,12 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return worker
 
 
-def test_a_client_of_another_type() -> None:
-    with pytest.raises(UnsupportedError, match=r"expected a distributed[.]Client, got int"):
-        circlekit.calibrate(circlekit.parse(NET), [[np.zeros(2, np.float32)]], client=3)
+@pytest.mark.parametrize("client", [3, ThreadPoolExecutor(1)], ids=["number", "executor"])
+def test_a_client_of_another_type(client: object) -> None:
+    """An Executor has a method ``submit``, too."""
+    kind = type(client).__name__
+    with pytest.raises(UnsupportedError, match=rf"expected a distributed[.]Client, got {kind}"):
+        circlekit.calibrate(circlekit.parse(NET), [[np.zeros(2, np.float32)]], client=client)
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 3])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.ir.dtypes import f32, i16
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.quant.plan import Plan
@@ -265,6 +266,28 @@ def test_a_grid_stays_if_passes_remove_its_tensor(samples: bool, line: str) -> N
     assert not circlekit.quantize(model, "int8", [data] if samples else None).floats
     results = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
     np.testing.assert_allclose(results[0], expected, atol=1.01 / 255)
+
+
+@pytest.mark.parametrize("low", [-0.5, 0.0])
+@pytest.mark.parametrize("last", ["Exp", "Abs"])
+def test_inputs_in_grids_that_litert_cannot_dequantize_stay_float(last: str, low: float) -> None:
+    """The int16 form of [0, 0.5] has a zero point; the float input is then rounded and clipped as before."""
+    text = f"""
+    graph main(%x: f32[1,8]) -> %y {{
+      %q = FakeQuant(%x) {{min: {low}, max: 0.5, num_bits: 16}}
+      %y = {last}(%q)
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-1, 1, 8, dtype=np.float32)[None]]
+    (expected,) = circlekit.run(model, data)
+    circlekit.quantize(model, "int16x8", [data], inputs="integer")
+    (x,) = model.main.inputs
+    assert x.dtype is (i16 if low else f32)
+    if x.quantization is not None:
+        data = [np.clip(np.rint(data[0] / x.quantization.scale), -32768, 32767).astype(np.int16)]
+    (result,) = run_litert(tflite_of(model), data) if is_available() else circlekit.run(model, data)
+    np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
 def test_a_kernel_that_cannot_reach_the_grid_stays_float() -> None:

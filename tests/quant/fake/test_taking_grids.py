@@ -100,6 +100,19 @@ def test_integers_without_a_grid(dtype: DType, quantization: Quantization | None
     assert stored_grid(Value("x", dtype, (2,), None, quantization)) is None
 
 
+def test_the_axis_of_a_single_scale_makes_no_other_grid() -> None:
+    stored = "i8[2,4] quant(scale: 0.1, zero_point: 3"
+    model = circlekit.parse(f"""graph main(%x: f32[2,4]) -> %y {{
+      %q = Quantize(%x) : {stored})
+      %d = Dequantize(%q)
+      %r = Quantize(%x) : {stored}, axis: 1)
+      %e = Dequantize(%r)
+      %y = Add(%d, %e)
+    }}""")
+    assert [list(grids) for grids in take_grids(model)] == [["x"]]
+    assert [op.code for op in model.main.ops] == ["ADD"]
+
+
 FAKE = "FakeQuant(%t) {min: -1.0, max: 1.0, num_bits: 8, narrow_range: false}"
 SEVEN = FAKE.replace("8", "7")
 

@@ -11,7 +11,7 @@ import pytest
 from circlekit.api.models import parse, run
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
-from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.dtypes import DType, f32, i8, i16, u64
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
@@ -59,6 +59,10 @@ def test_parameters_are_forced_and_copied_by_name() -> None:
             force_parameters(model, [given])
     with pytest.raises(CirclekitError, match="x cannot have the parameters of w"):
         copy_parameters(model, [("w", "x")])
+    value_of(model, "x").dtype = u64
+    with pytest.raises(CirclekitError, match="from 0 to 9223372036854775807 for u64"):
+        force_parameters(model, [("x", 1.0, 2**63)])
+    force_parameters(model, [("x", 1.0, 2**63 - 1)])
     value_of(model, "y").dtype = i8
     force_parameters(model, [("x", 0.5, 200)])
     with pytest.raises(CirclekitError, match="y: expected a zero point from -128 to 127 for i8, got 200"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_apart, check_output_path, load, save
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
     positions = micro_positions(model.main, nodes) if is_micro else list(range(len(nodes)))  # by node
     model.metadata = [*others, (METADATA, plan_table(nodes, plan, positions))]
     if arguments.save_allocations is not None:
-        check_apart(arguments.input, arguments.save_allocations)
+        refuse_overwriting(arguments.input, arguments.save_allocations)
         text = json_text(allocations(plan)) + "\n"
         write_file(arguments.save_allocations, [text.encode()])
     save(model, arguments.output, "circle")

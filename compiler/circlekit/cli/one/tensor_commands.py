@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_apart, load, run
+from circlekit.api.models import load, refuse_overwriting, run
 from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
 from circlekit.cli.command import FAILED, Command, OneCodes
 from circlekit.equivalence.data_files import tensor_files
@@ -42,7 +42,7 @@ def _interpret(arguments: argparse.Namespace) -> int:
     model = _load(arguments.model)
     read_inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
     write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
-    _check_apart(arguments, len(model.main.inputs), len(model.main.outputs))
+    _refuse_overwriting_inputs(arguments, len(model.main.inputs), len(model.main.outputs))
     inputs = read_inputs(arguments.input_prefix, model.main.inputs)
     progress().begin("running the model")
     expect_runs(model, 1)  # for the fraction that the progress line shows
@@ -51,7 +51,7 @@ def _interpret(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_apart(arguments: argparse.Namespace, inputs: int, outputs: int) -> None:
+def _refuse_overwriting_inputs(arguments: argparse.Namespace, inputs: int, outputs: int) -> None:
     """Raise FileError if an output would overwrite the model or an input."""
 
     def paths(prefix: str, count: int) -> list[str]:
@@ -59,7 +59,7 @@ def _check_apart(arguments: argparse.Namespace, inputs: int, outputs: int) -> No
 
     for output in paths(arguments.output_prefix, outputs):
         for source in (arguments.model, *paths(arguments.input_prefix, inputs)):
-            check_apart(source, output)
+            refuse_overwriting(source, output)
 
 
 circle_interpreter = Command(

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path, load, save
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
@@ -99,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.resume and is_model:
         arguments.refuse("--resume needs a .json or .npz file as the output, which it can continue")
     check_output_path(output)
-    check_apart(arguments.model, output)
+    refuse_overwriting(arguments.model, output)
     model = load(source_of(arguments.model))
     calibration = _calibrate(model, arguments, output)
     if is_model:

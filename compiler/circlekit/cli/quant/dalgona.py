@@ -9,14 +9,21 @@ from circlekit.api.one_tools import analyze
 from circlekit.cli.arguments import MODEL_HELP, Parser
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model
+from circlekit.equivalence.analysis_hooks import HOOKS
 
-DESCRIPTION = """Run a model and call Python functions of the user, the hooks, before and after each operator.
+_OWN_HOOKS = "\n".join(f"  {operator}: {arguments}" for operator, arguments in HOOKS.items())
+
+DESCRIPTION = f"""Run a model and call Python functions of the user, the hooks, at each operator.
 
 FILE is NAME.py and defines a class NAME. The hooks are its methods, all of them optional:
 StartAnalysis(args), EndAnalysis(), StartNetworkExecution(inputs), EndNetworkExecution(outputs),
-DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs), Conv2DPre, Conv2DPost, and
-the same pair for DepthwiseConv2D, Add, FullyConnected, TransposeConv, InstanceNorm and Split. For these
-operators, a hook such as Conv2DPre is called in place of DefaultOpPre."""
+DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs).
+
+The operators below may have hooks of their own, such as Conv2DPre and Conv2DPost. Where such a hook is
+defined, it is called in place of the default hook. Its arguments are the name and those listed here, in this
+order; Pre hooks do not get output and outputs.
+
+{_OWN_HOOKS}"""
 
 
 def _declare(parser: Parser) -> None:

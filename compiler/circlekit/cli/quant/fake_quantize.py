@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from circlekit.api.fake_quantizing import fake_quantize
-from circlekit.api.models import check_apart, check_output_path, load, save
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save
 from circlekit.cli.arguments import (
     MODEL_HELP,
     Parser,
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if (arguments.inputs is None) == (arguments.calibration is None):
         arguments.refuse("expected either --inputs DATA or --calibration FILE")
     check_output_path(output)
-    check_apart(arguments.model, output)
+    refuse_overwriting(arguments.model, output)
     model = load(source_of(arguments.model))
     with quietly(arguments.quiet):
         inserted = fake_quantize(

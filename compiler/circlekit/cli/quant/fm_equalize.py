@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.api.models import check_apart, check_output_path
+from circlekit.api.models import check_output_path, refuse_overwriting
 from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -66,7 +66,7 @@ def _declare_detect(parser: Parser) -> None:
 
 
 def _detect(arguments: argparse.Namespace) -> int:
-    check_apart(arguments.input, arguments.output)
+    refuse_overwriting(arguments.input, arguments.output)
     _write_patterns(arguments.output, find_patterns(load_model(arguments.input), arguments.allow_dup_op))
     return 0
 
@@ -132,7 +132,7 @@ def _equalize(arguments: argparse.Namespace) -> int:
     check_output_path(arguments.output)
     if arguments.fme_patterns is not None:
         check_output_path(arguments.fme_patterns)
-        check_apart(arguments.input, arguments.fme_patterns)
+        refuse_overwriting(arguments.input, arguments.fme_patterns)
     model = load_model(arguments.input)
     patterns = equalize_feature_maps(model, arguments.data, arguments.allow_dup_op)
     save_model(model, arguments.output)

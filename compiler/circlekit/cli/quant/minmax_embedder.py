@@ -22,12 +22,12 @@ def _declare(parser: Parser) -> None:
         type=output_path,
         default="out.circle",
         metavar="MODEL",
-        help="file to write (default: out.circle)",
+        help="file to write; circle, unless it ends in .tflite or .lite (default: out.circle)",
     )
-    for end, default in (("min", 1.0), ("max", 99.0)):
+    for end, ends, default in (("min", "minima", 1.0), ("max", "maxima", 99.0)):
         parser.add_argument(
             f"--{end}_percentile", type=finite_number, default=default, metavar="P",
-            help=f"the {end} of a tensor is this percentile of its {end} in all runs, 0 to 100 "
+            help=f"the {end} of a tensor is this percentile, 0 to 100, of its {ends} in all runs "
             f"(default: {default:g})",
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path
+from circlekit.api.models import check_output_path, refuse_overwriting
 from circlekit.cli.arguments import Parser, add_model_flags, finite_number, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
@@ -74,7 +74,7 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_output_path(arguments.output_model)
-    check_apart(arguments.input_model, arguments.output_model)
+    refuse_overwriting(arguments.input_model, arguments.output_model)
     if arguments.bisection is not None and arguments.patterns:
         raise UnsupportedError("only one method is allowed to use: --bisection or --patterns")
     if arguments.bisection is None and not arguments.patterns:

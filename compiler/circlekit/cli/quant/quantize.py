@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from circlekit.api.models import check_apart, check_output_path, load, save
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save
 from circlekit.api.quantizing import INTERFACES, quantize
 from circlekit.cli.arguments import (
     MODEL_HELP,
@@ -143,7 +143,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _check_mixed_precision(arguments)
     for path in filter(None, (output, arguments.save_plan)):
         check_output_path(path)
-        check_apart(arguments.model, path)
+        refuse_overwriting(arguments.model, path)
     model = load(source_of(arguments.model))
     if all(source is None for source in sources) and _needs_samples(model, SCHEMES[arguments.scheme]):
         wanted = "expected --inputs, --random or --calibration"

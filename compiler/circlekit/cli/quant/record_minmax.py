@@ -30,10 +30,10 @@ def _declare(parser: Parser) -> None:
         "directory or dir: a folder of raw files",
     )  # fmt: skip
     parser.add_argument("--mode", default="percentile", help="percentile (default) or moving_average")
-    for end, default in (("min", 1.0), ("max", 99.0)):
+    for end, ends, default in (("min", "minima", 1.0), ("max", "maxima", 99.0)):
         parser.add_argument(
             f"--{end}_percentile", type=finite_number, default=default, metavar="P",
-            help=f"the {end} of a tensor is this percentile of its {end} in all samples, 0 to 100 "
+            help=f"the {end} of a tensor is this percentile, 0 to 100, of its {ends} in all samples "
             f"(default: {default:g})",
         )  # fmt: skip
     parser.add_argument(

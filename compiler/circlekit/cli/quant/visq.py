@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path, load
+from circlekit.api.models import check_output_path, load, refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in outputs.values():
         check_output_path(path)
         for source in (arguments.fp32_circle, arguments.q_circle):
-            check_apart(source, path)
+            refuse_overwriting(source, path)
     model, quantized = load(arguments.fp32_circle), load(arguments.q_circle)
     name = Path(arguments.fp32_circle).name
     for errors in tensor_errors(model, quantized, _samples(model, arguments.data), list(outputs)):

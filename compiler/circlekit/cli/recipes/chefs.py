@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path, load, save, target_format
+from circlekit.api.models import check_output_path, load, refuse_overwriting, save, target_format
 from circlekit.cli.arguments import Parser, output_of, output_path, refusing
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, output_to, source_of
@@ -84,7 +84,7 @@ def _add_gaussian(parser: Parser) -> None:
 
 def _reverse(arguments: argparse.Namespace) -> int:
     check_output_path(arguments.recipe)
-    check_apart(arguments.model, arguments.recipe)
+    refuse_overwriting(arguments.model, arguments.recipe)
     model = load(source_of(arguments.model))
     write_recipe(model, arguments.recipe, arguments.format or model.format, arguments.gaussian)
     return 0

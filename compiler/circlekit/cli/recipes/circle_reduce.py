@@ -7,7 +7,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from circlekit.api.models import check_apart, check_output_path, load
+from circlekit.api.models import check_output_path, load, refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
@@ -17,11 +17,11 @@ DESCRIPTION = """Find the smallest model on which a command still succeeds.
 
     %(prog)s net.circle -- ./shows_the_fault.sh
 
-COMMAND is run again and again, each time on a smaller model, the candidate.  The path of the candidate is the
-last argument of COMMAND, or replaces {} among its arguments.  Exit code 0 means that the candidate still
-shows the fault.  The output of COMMAND is not shown.  Operators and outputs are removed, attributes reset,
-sizes and constants made simpler, as long as the fault remains.  The result is a recipe (a model as text),
-or a file in the format of the extension after -o."""
+COMMAND is run again and again, each time on a smaller model, the candidate: a file with the extension of the
+model.  The path of the candidate is the last argument of COMMAND, or replaces {} in its arguments.  Exit code
+0 means that the candidate still shows the fault.  The output of COMMAND is not shown.  Operators and outputs
+are removed, attributes reset, sizes and constants made simpler, as long as the fault remains.  The result is
+a recipe (a model as text), or a file in the format of the extension after -o."""
 
 
 def _declare(parser: Parser) -> None:
@@ -50,11 +50,12 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     output = arguments.output or f"{arguments.model}.reduced.ck"
     check_output_path(output)
-    check_apart(arguments.model, output)
+    refuse_overwriting(arguments.model, output)
     model = load(arguments.model)
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
         command = ShowsFault(arguments.command, candidate, arguments.timeout)
+        write_model(model, Path(folder, Path(output).name))  # an error now: the format may lack an operator
         if not command(model):
             words = " ".join(arguments.command)
             raise CirclekitError(f"{words} fails on {arguments.model} itself: expected exit code 0")

@@ -130,7 +130,10 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, li
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    """Return the cells of the table for one test; a number that is 0 or unknown is left out."""
+    """Return the cells of the table for one test.
+
+    Unknown numbers are left out, and so is 0, except in the column of operators.
+    """
     after = "" if result.after is None else f" -> {result.after}"
     return (
         result.status,

@@ -7,7 +7,7 @@ import argparse
 import json
 
 import circlekit.ops  # noqa: F401  # declares the operators
-from circlekit.api.models import check_apart
+from circlekit.api.models import refuse_overwriting
 from circlekit.cli.arguments import Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.io.write.file_writer import write_file
@@ -31,7 +31,7 @@ def _declare_operator(parser: Parser) -> None:
 
 def _operator(arguments: argparse.Namespace) -> int:
     if arguments.output_path is not None:
-        check_apart(arguments.circle, arguments.output_path)
+        refuse_overwriting(arguments.circle, arguments.output_path)
     file = ModelFile(arguments.circle)
     with_code = arguments.code or not arguments.name
     with_name = arguments.name or not arguments.code

@@ -145,11 +145,12 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
     if any(p.suffix.lower() in (".npz", *HDF5_SUFFIXES) for p in files):
         return None
     stems = [p.stem if p.suffix.lower() in (".npy", ".bin", ".raw") else p.name for p in files]
-    prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
-    if len(prefixes) == 1:  # files of ONE's tools: the same prefix, then the number of the input
-        stems = [stem.removeprefix(*prefixes) for stem in stems]
     # ``in_order`` moves arrays without reading them, so it gets the index of each file in place of its array
     order = interface.in_order([(stem, np.array(n)) for n, stem in enumerate(stems)])
+    prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
+    if order is None and len(prefixes) == 1:  # files of ONE's tools: one prefix, then the number of the input
+        numbers = [stem.removeprefix(*prefixes) for stem in stems]
+        order = interface.in_order([(number, np.array(n)) for n, number in enumerate(numbers)])
     if order is None:
         return None
     chosen = [files[int(number)] for number in order]

@@ -61,7 +61,7 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
     """
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
-        strings = decode_strings(np.frombuffer(content, np.uint8))
+        strings = decode_strings(np.frombuffer(content, np.uint8), str(path))
         return strings.reshape(_shape(path, value, len(strings), "strings"))
     if dtype is None:
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")

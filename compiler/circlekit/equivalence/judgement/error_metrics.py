@@ -26,7 +26,7 @@ class ErrorMetrics:
 
     The error is the result minus the reference.  A complex number counts as two elements.
     ``skipped``: the number of elements that are left out because the reference or the result is a string, or
-    is not finite.  ``lost``: how many of them are finite numbers in the reference.
+    is not finite.  ``lost``: how many of them are finite in the reference, but not in the result.
     ``count``: the number of all other elements; if it is 0, so are ``mse``, ``mae``, ``mean_error`` and
     ``deviation``.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.

@@ -20,7 +20,7 @@ from circlekit.io.origin import MARKS_RANKS, Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
-from circlekit.io.tensor_fields import quantization_of, shape_of, tensor_fields
+from circlekit.io.tensor_fields import index_fields, quantization_of, shape_of
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
@@ -245,7 +245,7 @@ class Loader:
             if quantization is None or not quantization.details:
                 continue
             details = dict(quantization.details)
-            for name in tensor_fields(details):
+            for name in index_fields(details):
                 where = f"{path}.tensors[{number}].quantization.details.{name}"
                 if (index := details.get(name, 0)) >= 0:
                     details[name] = values[self.index(index, len(values), where, "tensor")]

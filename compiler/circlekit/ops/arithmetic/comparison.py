@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison, logic and selection.  Source: TFLite comparisons, logical, select, where.
 
-Class arguments: ``function`` is the numpy function for data without a scale, ``kinds`` are numpy's letters of
-the dtypes that this function takes, ``versions`` is the operator version for data of a dtype.
+Class arguments or attributes: ``function`` is the numpy function of the elements (``Comparison`` converts
+quantized ones first), ``kinds`` are numpy's letters of the dtypes that this function takes, ``versions`` is
+the operator version for data of a dtype.
 """
 
 from __future__ import annotations

@@ -106,8 +106,6 @@ class RandomFloats(Random):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         shape = tuple(int_list(args[0]))
-        if any(d < 0 for d in shape):
-            raise ShapeError(f"{self.code}: expected dimensions of 0 or more, got {list(shape)}")
         size = int(np.prod(shape, dtype=np.int64))
         counters = -(-size // WORDS_PER_COUNTER)
         return (type(self).distribution(self.draw(run, counters, counters))[:size].reshape(shape),)
@@ -126,7 +124,7 @@ class RandomStandardNormal(
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
-    """``num_samples`` random classes for each row of ``logits`` [batch, classes].
+    """``num_samples`` random classes for each row of ``logits`` [batch, classes]; there must be a class.
 
     Each class is drawn with the probability softmax(logits); infinite and NaN logits have probability 0.  If
     a row has no finite logit, its results are the number of classes.
@@ -146,7 +144,9 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         logits, count = args[0], int(args[1].reshape(-1)[0])
-        rows = len(logits)
+        rows, classes = logits.shape
+        if not classes:
+            raise ShapeError("MULTINOMIAL: expected logits of 1 class or more, got 0 classes")
         padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
         # a sample takes two words, half a counter; more counters are reserved than used, as in LiteRT
         bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)

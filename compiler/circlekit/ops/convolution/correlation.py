@@ -23,7 +23,7 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array
-from circlekit.ops.dimensions import conv_padding
+from circlekit.ops.dimensions import axis_windows
 
 PerAxis = tuple[int, ...]
 """One number for each spatial axis."""
@@ -49,7 +49,7 @@ class Geometry(NamedTuple):
     @lru_cache(maxsize=1024)  # every run of a model asks for the same geometries
     def of(size: PerAxis, taps: PerAxis, strides: PerAxis, dilations: PerAxis, padding: Padding) -> Geometry:
         """Return the windows of a convolution over data of ``size``."""
-        axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
+        axes = [axis_windows(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
         before, windows = [w.before for w in axes], [w.number for w in axes]
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
@@ -65,7 +65,7 @@ class Geometry(NamedTuple):
         before = [0] * len(size)
         if padding is Padding.SAME:
             axes = zip(size, taps, strides, dilations, strict=True)
-            before = [conv_padding(*axis, padding).before for axis in axes]
+            before = [axis_windows(*axis, padding).before for axis in axes]
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:

@@ -245,8 +245,9 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return None
 
     def macs(self) -> int:
-        x = _matrix_shape(self.x, "x", self.adj_x)
-        return element_count(self.output.shape) * element_count(x and x[-1:])
+        x = self.x.shape or ()  # [] may stand for an unknown rank
+        depth = [x[-2 if self.adj_x else -1]] if len(x) > 1 else None
+        return element_count(self.output.shape) * element_count(depth)
 
     def required_version(self) -> int:
         if is_hybrid(self.x, self.y) and self.asymmetric_quantize_inputs:

@@ -17,7 +17,7 @@ from circlekit.ops.checks import NUMERIC_KINDS, require_numpy_kind, require_one_
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantized_values import padding_number, rearranged_type
+from circlekit.ops.quantized_values import padding_of, rearranged_type
 
 
 class Padded(Op, layout_operands=("input",), per_axis_operands={"paddings": 0}):
@@ -58,11 +58,11 @@ class Padded(Op, layout_operands=("input",), per_axis_operands={"paddings": 0}):
 
 
 class Pad(Padded, code="PAD"):
-    """``input`` padded with 0; quantized data of 8 or 16 bits are padded with the zero point."""
+    """``input`` padded with 0; data quantized in 8 or 16 bits are padded with the zero point."""
 
     def kernel(self, input: Array, paddings: Array) -> Array:
         require_numpy_kind(self, input, NUMERIC_KINDS)
-        return pad_constant(input, paddings, padding_number(self.output))
+        return pad_constant(input, paddings, padding_of(self.output))
 
 
 class PadV2(Padded, code="PADV2"):
@@ -104,8 +104,6 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
         if dim is None:
             return
         limit = dim - 1 if self.mode is MirrorPadMode.REFLECT else dim
-        if limit < 0:  # LiteRT refuses this, too, even without padding
-            raise ShapeError(f"{self.mode!r}: expected 1 element or more along each axis, got 0")
         if before > limit or after > limit:
             raise ShapeError(
                 f"paddings: expected at most {limit} for {self.mode!r} of {counted(dim, 'element')}, "

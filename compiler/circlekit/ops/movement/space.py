@@ -20,7 +20,7 @@ from circlekit.ops.checks import NUMERIC_KINDS, require_dims, require_numpy_kind
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim, unknown_dims
 from circlekit.ops.operand_dtypes import ANY
-from circlekit.ops.quantized_values import padding_number, rearranged_type
+from circlekit.ops.quantized_values import padding_of, rearranged_type
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
@@ -138,7 +138,7 @@ def edge_pairs(blocks: list[int], edges: list[int]) -> list[list[int]]:
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
     """Pads the spatial axes (``paddings`` [M,2]: before, after) and cuts them into blocks.
 
-    The padding is 0, in quantized data of 8 or 16 bits the zero point.
+    The padding is 0, in data quantized in 8 or 16 bits the zero point.
 
     One batch element of the result has the elements of one image that are at the same position in their
     blocks.  Its index is position * N + image, where positions are counted row by row, and N is the number of
@@ -160,7 +160,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
         blocks = int_list(block_shape)
         pairs, count = edge_pairs(blocks, int_list(paddings)), len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
-        data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=padding_number(self.output))
+        data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=padding_of(self.output))
         spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
         # the axes of ``split``: batch; for each spatial axis, block and position in the block; depth
         split = data.reshape(len(data), *spatial, *data.shape[1 + count :])

@@ -167,7 +167,7 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 
 
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
-    """Return the bias of a layer on integer ``data`` as int64.
+    """Return the bias of a layer on integer ``data`` as an int64 vector; None if there is none.
 
     Raise UnsupportedError for a bias that is not int32 or int64.
     """

@@ -19,7 +19,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import int_list
-from circlekit.ops.dimensions import conv_padding, normalized_axis
+from circlekit.ops.dimensions import axis_windows, normalized_axis
 from circlekit.ops.movement.join import split_by_sizes
 from circlekit.ops.numerics.float_functions import erf, erfc
 from circlekit.ops.program.detection import detection_postprocess
@@ -107,7 +107,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
         only = "only for sizes and strides of 1 for N and C"
         raise UnsupportedError(f"MaxPoolWithArgmax has a kernel {only}, {got}")
     batch, height, width, channels = x.shape
-    rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
+    rows, columns = (axis_windows(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     index_dtype = (op.results[1].dtype.numpy if len(op.results) > 1 else None) or np.int64
     if not rows.number or not columns.number:
         shape = (batch, rows.number, columns.number, channels)

@@ -76,9 +76,8 @@ class _Reader:
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):
-            raise ModelError(
-                f"FlexBuffer: {counted(size, 'byte')} at {at} would exceed its {len(self.data)} bytes"
-            )
+            found = f"{counted(size, 'byte')} at {at}"
+            raise ModelError(f"FlexBuffer: expected positions in its {len(self.data)} bytes, got {found}")
         return self.data[at : at + size]
 
     def unsigned(self, at: int, width: int) -> int:

@@ -9,6 +9,7 @@ reference/lstm_cell.h (basic).
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -96,16 +97,17 @@ class Int16GatesLstm:
     projection if there is one.
 
     The constructor raises UnsupportedError if the number of intermediates is not five.  It raises ModelError
-    if the scale of the cell state is not a power of two, or if a scale or an operand of a gate is missing.
+    if the scale of the cell state is not 2^n with n from -15 to -9, or if a scale or an operand of a gate is
+    missing.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
         *sums_of_gates, hidden = intermediates(op, 5)
         cell_scale, state = weights["cell_state"].scale, weights["output_state"]
-        exponent = float(np.log2(cell_scale))
-        self.cell_exponent = round(exponent)
-        if abs(exponent - self.cell_exponent) > 1e-3:
-            raise ModelError(f"cell_state: expected a scale that is a power of two, got {cell_scale}")
+        exponents = [n for n in range(-15, -8) if math.isclose(cell_scale, 2.0**n, rel_tol=7e-4)]
+        if not exponents:  # LiteRT has no tanh for others, and leaves its result undefined
+            raise ModelError(f"cell_state: expected a scale 2^n with n from -15 to -9, got {cell_scale}")
+        (self.cell_exponent,) = exponents
         self.time_major = op.time_major
         # the limits of the cell state and of the projection, as integers; 0: none
         self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))

@@ -165,6 +165,8 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
             raise ShapeError(
                 f"hidden_hidden: expected {counted(data[2], 'column')}, one per input, got {weights[1]}"
             )
+        if self.state.shape == ():
+            raise ShapeError("state: expected rank 1 or more, got shape []")
         rows = None if self.state.shape is None else product(self.state.shape[:-1])
         if data is not None and data[1] != 1 and dims_differ(data[1], rows):
             raise ShapeError(

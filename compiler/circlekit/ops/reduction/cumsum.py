@@ -21,6 +21,8 @@ class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis"
 
     ``exclusive``: the sum does not include the element itself.  ``reverse``: the elements after it are summed
     instead of those before it.
+    Sums of integers wrap around.  Quantized integers have no kernel, as in LiteRT; the quantization rule is
+    for runtimes that have one, such as TFLM.
     """
 
     quantization_rule = OWN_RANGES

@@ -45,7 +45,7 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """The pairs of dtypes for which LiteRT has kernels of LOG_SOFTMAX and L2_NORMALIZATION."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
+"""The integer bits of scaled differences from the maximum.  Below ``ExpTable.lowest``, exponentials are 0."""
 
 SMALLEST_MULTIPLIER = 1 + 2.0**-23
 """The multiplier of differences for the smallest float32 scale with which LiteRT's reference kernels run.

@@ -44,7 +44,8 @@ class _Constants(Rewrite):
 
     def chain(self, match: Match, data: float | Array, *names: str) -> Array:
         """Return ``data`` after the operators of the picture that read the constants ``names``, in order."""
-        with np.errstate(all="ignore"):  # the engine refuses constants that are not finite
+        # the engine refuses constants that are not finite; it also has to see an underflow
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             for node in self.old.nodes:
                 left, right = node.operands
                 function = FUNCTIONS[type(match.ops[node.results[0]])]

@@ -9,7 +9,7 @@ from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.pool import MaxPool2D
-from circlekit.ops.dimensions import conv_padding, known_dims
+from circlekit.ops.dimensions import axis_windows, known_dims
 from circlekit.passes.support.conditions import is_never_negative, same_quantization
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -62,8 +62,8 @@ def _is_same(size: int | None, taps: int, stride: int, dilation: int, pair: tupl
         if stride != 1:
             return False
         size = (taps - 1) * dilation + 1
-    same = conv_padding(size, taps, stride, dilation, Padding.SAME)
-    padded = conv_padding(size + sum(pair), taps, stride, dilation, Padding.VALID)
+    same = axis_windows(size, taps, stride, dilation, Padding.SAME)
+    padded = axis_windows(size + sum(pair), taps, stride, dilation, Padding.VALID)
     return (same.number, same.before) == (padded.number, pair[0])
 
 

@@ -92,7 +92,7 @@ class FuseSumToMean(Rewrite):
         sizes = [x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)]
         count = prod(size or 0 for size in sizes)  # 0 if a size is unknown
         if not count:
-            return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
+            return f"%{x.name}: expected known sizes above 0 along the axes, got {format_shape(x.shape)}"
         divides, found = isinstance(match.ops["z"], Div), number.reshape(-1)[0]
         expected = np.float32(count if divides else 1 / count)
         if abs(found - expected) <= (0 if divides else np.spacing(expected)):  # false for NaN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize activation functions written as several operators: HARD_SWISH, PRELU and RELU6."""
+"""Recognize activation functions written as other operators: HARD_SWISH, PRELU, and forms of RELU."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class _UnitClamp(_Clamp):
 
 
 class TransformMaxToRelu(Rules):
-    """max(x, 0)  ==  relu(x), and max(min(x, 1), -1)  ==  relu_n1_to_1(x), which layers can fuse.
+    """max(x, 0)  ==  relu(x), and max(min(x, 1), -1)  ==  relu_n1_to_1(x); layers can fuse both results.
 
     PyTorch exports clamp and hardtanh in this way.
     """

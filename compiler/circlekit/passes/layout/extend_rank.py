@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let operators work on data with further axes of dimension 1 where that needs fewer reshapes."""
+"""Let operators work on data with further axes of dimension 1 where that needs fewer reshapes.
+
+The terms region, tensor, variable, side and move are those of ``region.py``; for the sides see
+``rank_finder.py``.  A list of labels has the chosen side of each variable (``region_problem.py``).
+"""
 
 from __future__ import annotations
 
 from circlekit.ir.graph import Graph
-from circlekit.passes.layout.rank_finder import MAX_RANK, RankFinder
+from circlekit.passes.layout.rank_finder import MAX_EXTENDED_RANK, RankFinder
 from circlekit.passes.layout.region import Region, Tensor
 from circlekit.passes.layout.region_problem import problem_of
 from circlekit.passes.layout.region_rewriter import Applier, Constants
@@ -15,22 +19,25 @@ class ExtendRank(GraphPass):
     """op(reshape(x))  ==  reshape(op(x)) for whole regions of operators, where that leaves fewer reshapes.
 
     The reshapes only insert axes of dimension 1 or remove them, as those around the 2-D convolutions that
-    stand for 1-D ones.  Minimum cuts choose the operators that get further axes.  If the number of reshapes
-    stays the same, transposes get further axes, so that ``optimize_layout`` sees them together with those of
-    higher rank.  Constants follow; inputs and outputs keep their shapes.
+    stand for 1-D ones.  Minimum cuts choose the operators that get further axes.  Of choices with equally few
+    reshapes, one with the fewest transposes of lower rank is taken, because ``optimize_layout`` then sees
+    these transposes together with those of higher rank.  Constants follow; inputs and outputs keep their
+    shapes.
     """
 
     name = "extend_rank"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        return sum(self.extend(graph, rank, context) for rank in reversed(range(1, MAX_RANK)))
+        # from high to low ranks, so that one run extends an operator only once
+        return sum(self.extend(graph, rank, context) for rank in reversed(range(1, MAX_EXTENDED_RANK)))
 
     def extend(self, graph: Graph, rank: int, context: Context) -> int:
-        """Extend operators on data of ``rank``; return in how many regions."""
+        """Extend operators on data of ``rank``; return the number of regions in which some were extended."""
         finder, changes = RankFinder(graph, rank), 0
         found = [(region, improved_ranks(finder, region)) for region in list(finder.regions())]
         applier = Applier(finder, Constants(graph))
         for region, labels in found:
+            # a region is one rewrite, which is reported at its first reshape; without a reshape it stays
             move = next((move for tensor in region.tensors for move in tensor.moves), None)
             if labels is not None and move is not None and context.accepts(self.name, move, None):
                 applier.apply(region, labels)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replace chains of data movement by single operators while layouts are chosen.
 
-A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
-permuted axes.  A single operator with the index map of all three can: only its map changes.
+A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  A Reshape that regroups axes
+cannot work on permuted axes, so it would keep other layouts of the four axes out of the whole chain.  A
+single operator with the index map of all three can work on permuted axes: only its map changes.
 """
 
 from __future__ import annotations
@@ -82,11 +83,14 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
 
 
 def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
-    """Replace each chain that begins and ends with values of the rank of ``perms`` by one MovementOp.
+    """Replace chains of operators that move data by one MovementOp each.
 
-    ``perms``: the permutations of axes by which layouts may change.  At its ends, a chain has no transposes
-    by ``perms`` or their inverses, and no reshapes that do the same: another layout can remove such
-    operators.  A single operator stays if it can itself work on permuted axes.
+    The first operand and the last result of a chain must have the rank of ``perms``, and one index map must
+    describe the chain.  Transposes by ``perms`` or their inverses, and reshapes that do the same, are cut off
+    at both ends and stay: another layout can remove them.  A single operator stays if it can itself work on
+    permuted axes.  If all operators that move data, except for such transposes and reshapes, can work on
+    permuted axes, the graph stays as it is.
+    ``perms``: the permutations of axes by which layouts may change: at least one, all of the same rank.
     ``writer``: writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]

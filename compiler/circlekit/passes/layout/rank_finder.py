@@ -26,7 +26,7 @@ from circlekit.passes.layout.permuted_op import changes_of, data_values, layout_
 from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
 from circlekit.passes.support.axes import Perm, is_movable, permuted_shape
 
-MAX_RANK = 4
+MAX_EXTENDED_RANK = 4
 """No operator gets a higher rank: runtimes have all elementwise and broadcasting kernels up to this rank."""
 
 
@@ -171,10 +171,10 @@ def _can_be_reshaped(value: Value) -> bool:
 
 
 def _extensions(rank: int) -> Iterator[Perm]:
-    """Yield all ways to insert axes so that up to MAX_RANK axes result.
+    """Yield all ways to insert axes so that up to MAX_EXTENDED_RANK axes result.
 
     Example: for rank 3, yield (N, 0, 1, 2), (0, N, 1, 2), (0, 1, N, 2) and (0, 1, 2, N), where N is NEW_AXIS.
     """
-    for count in range(rank + 1, MAX_RANK + 1):
+    for count in range(rank + 1, MAX_EXTENDED_RANK + 1):
         for kept in combinations(range(count), rank):
             yield tuple(kept.index(axis) if axis in kept else NEW_AXIS for axis in range(count))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i16, i32, i64
+from circlekit.ir.dtypes import bf16, i16, i32, i64
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
@@ -23,9 +23,10 @@ from circlekit.passes.support.insertion import Inserter
 class _CompleteBias(Replacement):
     """layer(x, w)  ==  layer(x, w, 0).
 
-    The bias is f32 for f32 data, i64 for i16 data, otherwise i32.  If data and weights are quantized, the
-    scale of the bias is the product of their scales.  The operator stays if the number of its output channels
-    is unknown or 0, or if its data have several scales.
+    The bias has the dtype of the data if that is float; it is i64 for i16 data, i32 for other integers.  If
+    data and weights are quantized, the scale of the bias is the product of their scales.  The operator stays
+    if the number of its output channels is unknown or 0, if its data have several scales, or if they are
+    bf16, which numpy lacks.
     """
 
     def wants(self, op: Op) -> bool:
@@ -37,11 +38,11 @@ class _CompleteBias(Replacement):
         if data is None or weights is None:
             return None
         channels = weights.shape and weights.shape[-1 if isinstance(op, DepthwiseConv2D) else 0]
-        if not channels or is_per_channel(data):
+        if not channels or is_per_channel(data) or data.dtype is bf16:
             return None
-        dtype = f32 if data.dtype is f32 else i64 if data.dtype is i16 else i32
+        dtype = data.dtype if data.dtype.is_float else i64 if data.dtype is i16 else i32
         bias = insert.constant("bias", np.zeros(channels, dtype.numpy))
-        if dtype is not f32 and is_quantized(data) and is_quantized(weights):
+        if not dtype.is_float and is_quantized(data) and is_quantized(weights):
             scale = quantization_of(data).scale * quantization_of(weights).scale
             bias.quantization = Quantization(scale, np.zeros(scale.size, np.int64))
         result = Value.of_type(op.output)

@@ -8,7 +8,8 @@ the delegate takes ``after``, and the model has no more partitions than before. 
 graph that the delegate runs at once.
 
 An infinite result may differ: operators that can fuse an activation, such as MUL, clamp it to the largest
-finite number, and so does POW with a whole exponent above 1.  Other operators do not.
+finite number, and so does POW with a whole exponent above 1.  Other operators do not.  The sign of a zero
+may differ, too.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class LowerCube(Lowering):
 
 
 class LowerSquareRoot(Lowering):
-    """pow(x, 1/2)  ==  sqrt(x), except for -0 (pow: 0, sqrt: -0) and for -inf (pow: inf, sqrt: NaN)."""
+    """pow(x, 1/2)  ==  sqrt(x), for x above -inf (pow: inf, sqrt: NaN)."""
 
     before = "y = Pow(x: f32, 0.5)"
     after = "y = Sqrt(x)"

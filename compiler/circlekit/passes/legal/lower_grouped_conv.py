@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower a grouped convolution to one convolution for each group.
+"""Replace a grouped convolution by one convolution for each group, for runtimes without groups.
 
 A Replacement replaces the operators that it ``wants``.  Its ``results`` returns None to leave an operator as
 it is.
@@ -21,11 +21,9 @@ class SplitGroupedConv(Replacement):
     """conv(x, w) of G groups  ==  concat(conv(x1, w1), ..., conv(xG, wG)), along the channels.
 
     x1 ... xG are equal parts of the channels of x, and w1 ... wG equal parts of the output channels of w.
-    Filter and bias must be constants without quantization.
+    The number of channels of x must be known, and filter and bias must be constants without quantization.
     """
 
-    # replaced for this runtime even if its table accepts the operator: onert computes wrong values
-    targets = frozenset({"onert"})
     kinds = (Conv2D,)
 
     def wants(self, op: Op) -> bool:
@@ -52,9 +50,8 @@ class SplitGroupedConv(Replacement):
 def _groups(op: Conv2D) -> int:
     """Return the number of groups: input channels divided by filter channels.
 
-    Return 1 if input and filter do not both have a known shape of rank 4, or if the filter has no channels.
+    Return 1 if one of these numbers is unknown, or if the filter has no channels.
     """
-    if op.input.rank != 4 or op.filter.rank != 4 or not (op.input.is_static and op.filter.is_static):
-        return 1
-    depth = op.filter.static_shape[3]
-    return op.input.static_shape[3] // depth if depth else 1
+    shapes = (op.input.shape, op.filter.shape)
+    channels, per_group = (shape[3] if shape and len(shape) == 4 else None for shape in shapes)
+    return channels // per_group if channels and per_group else 1

@@ -37,7 +37,7 @@ class UnrollGru(Replacement):
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, Gru)  # by kinds
-        values = (op.input, op.hidden_hidden, op.hidden_input, op.state, op.output)
+        values = [value for value in (*op.inputs, op.output) if value is not None]
         if not all(value.is_static and value.numel and value.dtype is f32 for value in values):
             return None
         if op.hidden_hidden.rank != 2 or op.hidden_input.rank != 2:  # FULLY_CONNECTED needs matrices

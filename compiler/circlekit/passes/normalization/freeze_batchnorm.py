@@ -28,7 +28,7 @@ from circlekit.rewrite.picture import parse_picture
 
 
 class TrainingNorm(NamedTuple):
-    """A batch norm in training mode.
+    """A batch norm of float32 in training mode.
 
     ``mean``, ``variance``: the statistics of ``input`` over all its axes but one, the axis of the channels.
     """
@@ -38,7 +38,7 @@ class TrainingNorm(NamedTuple):
     variance: Value
 
 
-MEAN = "m = Mean(x, a: const) {keep_dims: any}"
+MEAN = "m = Mean(x: f32, a: const) {keep_dims: any}"
 PICTURES = (
     *(
         f"{MEAN}  {square}  v = Mean(q, b: const) {{keep_dims: any}}"

@@ -161,14 +161,13 @@ class IntoConvAfter(Rewrite):
 
     def constants(self, w: Array, gamma: Array, beta: Array, C: int) -> dict[str, Array]:
         g = per_channel(gamma, C)
-        with np.errstate(over="ignore"):  # the engine refuses constants that are infinite
-            return {"w2": w * g, "shift": per_channel(beta, C) / g}
+        return {"w2": w * g, "shift": per_channel(beta, C) / g}
 
 
 class IntoConvAfterMean(IntoConvAfter):
     """conv(mean(relu(x * gamma + beta)), w)  ==  conv(mean(relu(x + beta / gamma)), w * gamma), if gamma > 0.
 
-    The mean is over the image.
+    The mean is over other axes than the channels, such as those of the image.
     """
 
     before = """

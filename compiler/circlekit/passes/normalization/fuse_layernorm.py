@@ -58,17 +58,18 @@ class _LayerNorm(Rewrite):
         return next(filter(None, refusals), None)
 
     @condition
-    def saves_passes_over_the_data(self, match: Match) -> str | None:
+    def f_and_h_are_as_large_as_x(self, match: Match) -> str | None:
         """If there is a gamma, ``f`` has the shape of ``x``; if there is a beta, ``h`` has this shape.
 
-        Otherwise the present operators are cheaper, for example if gamma or beta is one number.  For ``f``
-        and ``h`` see FACTORS and SUMS.
+        Otherwise the present operators are cheaper, for example if gamma is one number, or if there is no
+        gamma and beta is one number.  For ``f`` and ``h`` see FACTORS and SUMS.
         """
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)
             if constant in match.values and small is not None and small.shape != x.shape:
-                return f"%{small.name}: is smaller than %{x.name}, so the present operators are cheaper"
+                shapes = f"the shape of %{x.name}, {format_shape(x.shape)}, got {format_shape(small.shape)}"
+                return f"%{small.name}: expected {shapes}; the operators on smaller values are cheaper"
         return None
 
 
@@ -110,13 +111,12 @@ SEPARATE_PRODUCTS = tuple(
 )
 """The forms that multiply x and m by f separately: every combination of SQUARES, FACTORS and SUMS."""
 
-OTHER_FORMS_OF_D = _LayerNorm.members(
+TWO_DIFFERENCES = _LayerNorm.members(
     square=SQUARES[:1],
     ending=("d0 = Sub(x, m)  r = Rsqrt(a)  z = Mul(d0, r)", "d0 = Sub(x, m)  r = Sqrt(a)  z = Div(d0, r)"),
     result=("z = Mul(d, k)",),
 )
-"""(x - m) / sqrt(v + epsilon), where v is the mean of SquaredDifference(x, m) and so x - m is computed twice.
-"""
+"""The forms that compute x - m twice: (x - m) / sqrt(v + epsilon) with v = mean(SquaredDifference(x, m))."""
 
 
 class _FusedBatchNorm(_LayerNorm):
@@ -163,7 +163,10 @@ class _FusedBatchNorm(_LayerNorm):
 
 
 class _GammaLast(Rewrite):
-    """x * (r * gamma)  ==  (x * r) * gamma, if r * gamma has the shape of x, and r has fewer elements."""
+    """x * (r * gamma)  ==  (x * r) * gamma, if r * gamma has the shape of x, and r has another shape.
+
+    So r has fewer elements than x, or a lower rank.
+    """
 
     before = """
         r = Rsqrt(a)
@@ -181,7 +184,7 @@ class _GammaLast(Rewrite):
         """``f`` and ``z`` have the shape of ``x``, and ``r`` has another shape."""
         if x.shape is not None and x.shape == f.shape == z.shape != r.shape:
             return None
-        return f"%{f.name}: expected the shape of %{x.name} and a smaller %{r.name}"
+        return f"%{f.name}: expected the shape of %{x.name}, other than that of %{r.name}"
 
 
 class FuseLayerNorm(Rules):
@@ -193,4 +196,4 @@ class FuseLayerNorm(Rules):
     """
 
     name = "fuse_layernorm"
-    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _FusedBatchNorm, _GammaLast)
+    rules = (*SEPARATE_PRODUCTS, *TWO_DIFFERENCES, _FusedBatchNorm, _GammaLast)

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.quantized_values import zero_point_of
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.rewrite.match import origin
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -47,7 +51,10 @@ class DequantizeAndBack(Rewrite):
 
 
 class QuantizeTwice(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range includes the second."""
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range includes the second.
+
+    If x is float, both zero points must be negative, or neither (see ``overflows_alike``).
+    """
 
     quantized = True
     shared = ("y",)
@@ -61,38 +68,64 @@ class QuantizeTwice(Rewrite):
     @condition
     def rounds_alike(self, y: Value, z: Value) -> str | None:
         """``y`` and ``z`` have the same scale, and the range of ``y`` includes the range of ``z``."""
-        first, second = _steps(y), _steps(z)
-        if first is None or second is None or first[0] != second[0]:
-            return f"%{y.name}: expected the grid of %{z.name}, got another one"
-        (_, low, high), (_, second_low, second_high) = first, second
-        if low <= second_low and high >= second_high:
+        first, second = _range_of(y), _range_of(z)
+        if first is None or second is None:
+            value = y if first is None else z
+            scales = 0 if value.quantization is None else value.quantization.scale.size
+            found = f"{value.dtype.short} with {counted(scales, 'scale')}"
+            return f"%{value.name}: expected integers of at least 8 bits with one scale, got {found}"
+        if first.scale != second.scale:
+            return f"%{y.name}: expected {second.scale:g}, the scale of %{z.name}, got {first.scale:g}"
+        if first.low <= second.low and first.high >= second.high:
             return None
-        other = f"%{z.name} has steps from {second_low} to {second_high}"
-        return f"%{y.name}: is clamped to steps from {low} to {high}, {other}"
+        other = f"%{z.name} to {second.low} to {second.high}"
+        return f"%{y.name}: is clamped to {first.low} to {first.high} times the scale, {other}"
+
+    @condition
+    def overflows_alike(self, x: Value, y: Value, z: Value) -> str | None:
+        """If ``x`` is float, both zero points are negative, or neither is.
+
+        QUANTIZE of a float that is NaN or too large for int32 gives the highest integer if the zero point is
+        negative, otherwise the lowest (see ``Quantize``).
+        """
+        zero_points = zero_point_of(y), zero_point_of(z)
+        if not x.dtype.is_float or len({number < 0 for number in zero_points}) == 1:
+            return None
+        expected = f"expected both or no zero point below 0, got {zero_points[0]} and {zero_points[1]}"
+        return f"%{y.name} and %{z.name}: {expected} (%{x.name} may be NaN or too large for int32)"
 
 
 class RemoveRedundantQuantize(Rules):
     """Remove a QUANTIZE that changes nothing, and a DEQUANTIZE and QUANTIZE that together change nothing.
 
     Of two QUANTIZE with the same scale, one after the other, remove the first if its range includes the
-    range of the second.
+    range of the second, and if both treat NaN and overflow alike.
     """
 
     name = "remove_redundant_quantize"
     rules = (QuantizeTwice, Removed.member(call="Quantize(x)"), DequantizeAndBack)
 
 
-def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return (scale, lowest, highest): ``value`` holds numbers from lowest * scale to highest * scale.
+class _Range(NamedTuple):
+    """The numbers that a value can hold: ``scale`` times an integer from ``low`` to ``high``."""
 
-    Return None if the dtype is not an integer, or if ``value`` does not have exactly one scale.
+    scale: float
+    low: int
+    high: int
+
+
+def _range_of(value: Value) -> _Range | None:
+    """Return the range of ``value``.
+
+    Return None if numpy does not have its dtype (as int4), if this is no integer, or if ``value`` does not
+    have exactly one scale.
     """
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None
     limits = np.iinfo(dtype)  # type: ignore[type-var]  # the kind is i or u
     zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
-    return float(parameters.scale[0]), int(limits.min) - zero, int(limits.max) - zero
+    return _Range(float(parameters.scale[0]), int(limits.min) - zero, int(limits.max) - zero)
 
 
 class RemoveQdqForMpo(Rewrite):

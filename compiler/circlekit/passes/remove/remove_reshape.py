@@ -93,7 +93,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
         return same_quantization(x, y)
 
 
-MAX_RANK = 4
+MAX_MATMUL_RANK = 4
 """Highest rank of a BATCH_MATMUL that ONE's runtime supports."""
 
 
@@ -130,12 +130,12 @@ class _BatchReshaped(Rewrite):
 def _batch_refusal(old: Value, new: Value) -> str | None:
     """Return why the Reshape from ``old`` to ``new`` cannot move after the product; None if it can.
 
-    The rank of ``old`` must be from 2 to MAX_RANK, and the Reshape may change only batch dimensions.
+    The rank of ``old`` must be from 2 to MAX_MATMUL_RANK, and the Reshape may change only batch dimensions.
     Raise ModelError if a shape is not static; the pass then reports the message of the error as its refusal.
     """
     a, b = old.static_shape, new.static_shape
-    if not 2 <= len(a) <= MAX_RANK:
-        return f"%{old.name}: expected rank 2 to {MAX_RANK}, got {len(a)}"
+    if not 2 <= len(a) <= MAX_MATMUL_RANK:
+        return f"%{old.name}: expected rank 2 to {MAX_MATMUL_RANK}, got {len(a)}"
     if a[-2:] != b[-2:]:
         return f"%{new.name}: expected the matrices of {format_shape(a)}, got shape {format_shape(b)}"
     return None

@@ -86,7 +86,7 @@ class ReplaceSumWithMean(Rewrite):
         """The dimensions of ``x`` along the summed axes are known and above 0."""
         if all(x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank)):
             return None
-        return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
+        return f"%{x.name}: expected known sizes above 0 along the axes, got {format_shape(x.shape)}"
 
     def constants(self, x: Value, axis: Array) -> dict[str, Array]:
         sizes = known_dims(x.known_shape[a] for a in reduced_axes(int_list(axis), x.known_rank))
@@ -103,7 +103,7 @@ class ReplaceAveragePoolWithMean(Rewrite):
     name = "replace_average_pool_with_mean"
 
     before = """
-        z = AveragePool2D(x: f32[_, H, W, _])
+        z = AveragePool2D(x: f32[_, _, _, _])
             {padding: any, stride_h: any, stride_w: any, filter_height: any = rows,
              filter_width: any = columns}
     """

@@ -23,7 +23,7 @@ from circlekit.ops.arithmetic.cast import Cast
 from circlekit.ops.arithmetic.unary import Floor, Neg
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.convolution.pool import MaxPool2D
-from circlekit.ops.dimensions import conv_padding
+from circlekit.ops.dimensions import axis_windows
 from circlekit.ops.movement.join import Concatenation, Split
 from circlekit.ops.movement.pad import PadV2
 from circlekit.ops.movement.shape import Reshape
@@ -65,7 +65,7 @@ class _PositionBuilder(Inserter):
         self.window, self.strides = window[1:3], strides[1:3]
         self.shape = op.inputs[0].static_shape if op.inputs[0] is not None else ()
         axes = zip(self.shape[1:3], self.window, self.strides, strict=True)
-        self.windows = [conv_padding(size, n, step, 1, self.padding) for size, n, step in axes]
+        self.windows = [axis_windows(size, n, step, 1, self.padding) for size, n, step in axes]
 
     def array(self, array: Array) -> Value:
         """Return a new constant with the data ``array``."""
@@ -181,7 +181,7 @@ def _obstacle(op: OpaqueOp) -> str | None:
     try:
         window, strides, padding, _ = window_options(op)
         axes = zip(x.static_shape[1:3], window[1:3], strides[1:3], strict=True)
-        windows = [conv_padding(size, n, step, 1, padding).number for size, n, step in axes]
+        windows = [axis_windows(size, n, step, 1, padding).number for size, n, step in axes]
     except ModelError as error:
         return f"{name}: {error.message}"
     if {*window[::3], *strides[::3]} != {1}:  # sizes and strides along N and C

@@ -252,4 +252,6 @@ def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:
         raise ValueError(f"expected a list of numbers, got {counted(array.ndim, 'dimension')}")
+    if np.isinf(array).any():  # JSON has no infinity, so it could not be saved again
+        raise ValueError("expected a list of finite numbers, got an infinite one")
     return array

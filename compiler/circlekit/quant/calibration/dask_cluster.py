@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError
@@ -26,28 +26,33 @@ def observe_on_cluster(
 ) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples.
 
-    ``client``: a ``distributed.Client``.  ``engine``: the name of the program that runs the model.
+    ``client``: a ``distributed.Client``.  ``engine``: the name of the engine.
     ``selection``: the tensors that get statistics per channel or a histogram.  ``jobs``: numbered samples.
     The model is the result of a task of its own.  So Dask sends it once to each worker, and can make it again
     if a worker dies.  Each worker process computes one sample at a time.
-    Raise the error of the first sample that fails; UnsupportedError if ``client`` is not a client; ModelError
-    if the cluster gives up a sample.
+    Raise the error of the first sample that fails; UnsupportedError if ``client`` lacks a method that is
+    needed; ModelError if the cluster gives up a sample.
     """
-    if not callable(getattr(client, "submit", None)):
+    if not all(callable(getattr(client, name, None)) for name in ("submit", "nthreads", "cancel")):
         raise UnsupportedError(f"client: expected a distributed.Client, got {type(client).__name__}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Dask warns of large arguments
-        content = client.submit(bytes, to_bytes(model, "circle"), pure=False)
+    content = _submit(client, bytes, to_bytes(model, "circle"))
     waiting: deque[tuple[int, Any]] = deque()
     try:
         for job in jobs:
-            waiting.append((job.number, client.submit(_observe, content, engine, selection, job, pure=False)))
+            waiting.append((job.number, _submit(client, _observe, content, engine, selection, job)))
             if len(waiting) >= JOBS_PER_THREAD * max(sum(client.nthreads().values()), 1):
                 yield _result(*waiting.popleft())
         while waiting:
             yield _result(*waiting.popleft())
     finally:
         client.cancel([future for _, future in waiting])
+
+
+def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Let the cluster call ``function``; return the future of its result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dask warns of large arguments: the model and the samples are some
+        return client.submit(function, *arguments, pure=False)
 
 
 def _result(number: int, future: Any) -> Observations:

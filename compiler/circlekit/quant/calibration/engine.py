@@ -20,10 +20,10 @@ class Engine(Protocol):
     name: str
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run ``sample``, arrays in the order of the graph's inputs; return the statistics of the tensors.
+        """Run ``sample``, arrays in the order of the model's inputs; return the statistics of the tensors.
 
         The run begins with the initial state.  If the model computes one step of a sequence per run
-        (``keeps_state``), it continues from the state that the previous sample left instead.
+        (``calibration.keeps_state``), it begins with the state that the previous sample left instead.
         """
 
 

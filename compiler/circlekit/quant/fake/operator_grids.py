@@ -29,7 +29,7 @@ class Grid(NamedTuple):
 
     @property
     def highest(self) -> float:
-        """The largest number of the grid: the real number for which ``last`` stands."""
+        """The largest number of a grid with one scale: the real number for which ``last`` stands."""
         return self.form.scale[0] * (self.last - self.form.zero_point[0])
 
 
@@ -82,7 +82,7 @@ def _is_valid(quantization: Quantization, value: Value) -> bool:
 def grid_of(op: FakeQuant) -> Grid | None:
     """Return the grid of the FAKE_QUANT ``op`` as an int8 or int16 form.
 
-    Return None if the range or the number of bits is invalid, or if a step is too small or large for a scale.
+    Return None if the range or the number of bits is invalid, or if the step is too small or too large.
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     low, high = np.float32(op.min), np.float32(op.max)

@@ -55,7 +55,7 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
 
     The data of a constant does not change.
     Raise ModelError for an unknown name; for a scale that, as float32, is not positive and finite; for a zero
-    point that does not fit the dtype of the tensor.
+    point that does not fit int64 or the dtype of the tensor.
     """
     for name, scale, zero_point in parameters:
         with np.errstate(over="ignore"):
@@ -67,8 +67,9 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
 
 
 def _check_zero_point(name: str, value: Value, zero_point: int) -> None:
-    """Raise ModelError unless ``zero_point`` fits the dtype of ``value``; a float tensor may have any."""
+    """Raise ModelError unless ``zero_point`` fits int64 and the dtype of ``value``, if that is an integer."""
     low, high = (value.dtype if value.dtype.is_integer else i64).limits
+    high = min(high, i64.limits[1])
     if not low <= zero_point <= high:
         expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
         raise ModelError(f"{name}: {expected}, got {zero_point}")

@@ -42,13 +42,13 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     """
     import h5py  # slow to import
 
-    from circlekit.api.models import check_apart  # slow to import
+    from circlekit.api.models import refuse_overwriting  # slow to import
 
     if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
     for path in (data_list, *chain.from_iterable(samples)):
-        check_apart(path, output)
+        refuse_overwriting(path, output)
     temporary = f"{output}.{os.getpid()}"
     try:
         with h5py.File(temporary, "w") as file:

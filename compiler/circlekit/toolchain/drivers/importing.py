@@ -165,10 +165,11 @@ _ONNX_SWITCHES = {
 def _onnx_options() -> list[Option]:
     """Return the options of one-import-onnx."""
     switches = [Option(name, text, kind=Kind.SWITCH) for name, text in _ONNX_SWITCHES.items()]
+    force, disable = f"use {EXTENSION} if it is installed", f"if a conversion fails, do not use {EXTENSION}"
     return [
         INPUT_PATH, OUTPUT_PATH, *switches,
-        Option("force_ext", f"use {EXTENSION}", kind=Kind.SWITCH, exclusive="ext"),
-        Option("disable_ext", f"never use {EXTENSION}", kind=Kind.SWITCH, exclusive="ext"),
+        Option("force_ext", force, kind=Kind.SWITCH, exclusive="ext"),
+        Option("disable_ext", disable, kind=Kind.SWITCH, exclusive="ext"),
         SAVE_INTERMEDIATE, KEEP_BATCHMATMUL,
     ]  # fmt: skip
 
@@ -179,8 +180,8 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
     - If EXTENSION is installed, and the option ``force_ext`` or the variable ``ONE_IMPORT_ONNX_EXT_FORCE`` is
       set, only EXTENSION runs.
     - Otherwise onnx2tf runs.
-    - If onnx2tf fails and EXTENSION is installed, EXTENSION runs then.  The option ``disable_ext`` and the
-      variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` prevent this.
+    - If this conversion fails and EXTENSION is installed, EXTENSION runs then.  The option ``disable_ext``
+      and the variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` prevent this.
     """
     values = invocation.values
     extension = session.installation.bin / EXTENSION

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from circlekit.api.models import check_apart
+from circlekit.api.models import refuse_overwriting
 from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation, print_text, version_text
 from circlekit.toolchain.drivers.backends import run_program
@@ -84,7 +84,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
     path = Path(str(values["output_path"]))
-    check_apart(str(values["input_path"]), path)
+    refuse_overwriting(str(values["input_path"]), path)
     write_file(path, [configuration_text(values).encode()])
     if "backend" in values:
         run_program(session, f"{values['backend']}-init", invocation.backend_words)

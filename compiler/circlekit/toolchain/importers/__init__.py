@@ -33,12 +33,13 @@ class Importer:
     extra: str
 
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
-        """Run the script with the arguments ``words``; raise StepFailed if it fails.
+        """Run the script with the arguments ``words``.
 
+        Raise StepFailed if the script fails, DriverError if its Python cannot be started.
         The script runs in this Python if the package is installed here.  Otherwise it runs in the virtual
         environment of the installation (``Installation.venv_python``) or, without one, in this Python.  If
         the package, or one that it needs, is missing there, print how to install it.
-        ``program``, ``shown``: ONE's program for this work and its arguments, for the log.
+        ``program``, ``shown``: ONE's program for this work and its arguments, for the log and for errors.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)

@@ -30,7 +30,7 @@ It is above 0 because kernels sum in different orders.  It is also the allowed r
 statistics of arrays (``_fingerprint``).
 """
 
-MAX_RANK = 6
+MAX_PERMUTED_RANK = 6
 """For outputs up to this rank, all permutations of axes are tried; for larger ranks, only unchanged axes."""
 
 
@@ -185,7 +185,7 @@ def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, A
 
 def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
     """Return an iterator over the permutations of axes; the first one changes nothing."""
-    return itertools.permutations(range(rank)) if rank <= MAX_RANK else iter([tuple(range(rank))])
+    return itertools.permutations(range(rank)) if rank <= MAX_PERMUTED_RANK else iter([tuple(range(rank))])
 
 
 def _transposed(model: Model, value: Value, axes: Sequence[int]) -> Value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %a: expected the grid of %b, got another one
+# Refused: the two QUANTIZE have different scales.
 
 graph main(%x: f32[2,8]) -> %y {
   %a = Quantize(%x) : i8[2,8] quant(scale: 0.5, zero_point: 3)
@@ -10,5 +10,5 @@ graph main(%x: f32[2,8]) -> %y {
 rules {
   passes(remove_redundant_quantize)
   unchanged()
-  refused("expected the grid of %b, got another one")
+  refused("%a: expected 0.25, the scale of %b, got 0.5")
 }
