@@ -80,7 +80,7 @@ class _Split(Replacement):
 
         - Floats, and quantized dtypes for which the operator of ``act`` has a kernel: this operator.
         - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` allows all integers (as TANH does).
-        - Integers other than quantized ones of 8 or 16 bits, if a runtime lacks the MAXIMUM or MINIMUM, but all
+        - Integers that are not quantized in 8 or 16 bits, if a runtime lacks the MAXIMUM or MINIMUM, but all
           runtimes have ADD with ``act`` fused: an ADD of 0.
         """
         single, is_quantized = OPERATORS[act], is_quantized_8_or_16_bits(result)
