@@ -80,6 +80,13 @@ def test_erf() -> None:
     assert_close(out, np.array([math.erf(v) for v in x], np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_erf_of_small_numbers_keeps_their_digits(dtype: str) -> None:
+    x = np.array([1e-20, -1e-10, 1e-6, 0.0, -0.0], dtype)
+    (out,) = custom("Erf", [x], [(dtype, 5)])
+    assert out.tobytes() == np.array([math.erf(v) for v in x], dtype).tobytes()  # signs of 0, too
+
+
 @pytest.mark.parametrize("lower", [-1, 0, 1])
 @pytest.mark.parametrize("upper", [-1, 0, 2])
 def test_matrix_band_part(lower: int, upper: int) -> None:

@@ -117,6 +117,7 @@ BOTH, LEAST = ["Maximum", "Minimum"], ["Maximum"]
         ("i16 quant(scale: 0.125)", "TANH", []),
         ("i32", "RELU", LEAST),
         ("i32", "RELU6", BOTH),
+        ("i32 quant(scale: 0.5, zero_point: 3)", "RELU6", BOTH),
         ("i64", "RELU_N1_TO_1", BOTH),
         ("u8", "RELU_N1_TO_1", ["Minimum"]),
         ("u8 quant(min: -1.0, max: 9.0)", "RELU6", ["Minimum"]),

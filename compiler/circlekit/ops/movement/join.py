@@ -28,7 +28,6 @@ from circlekit.ops.numerics.fixed_point import clamp_to_dtype, quantized_activat
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantized_values import (
     have_same_quantization,
-    is_quantized,
     is_quantized_8_or_16_bits,
     rearranged_type,
     scale_of,
@@ -70,7 +69,7 @@ class Concatenation(
         out = np.concatenate(parts, axis=normalized_axis(self.axis, values[0].ndim))
         if self.act is Activation.NONE or out.dtype.kind == "b":
             return out
-        if is_quantized(self.output):
+        if is_quantized_8_or_16_bits(self.output):
             return np.asarray(np.clip(out, *quantized_activation_range(self.act, self.output)), out.dtype)
         return apply_activation(out, self.act)
 

@@ -44,6 +44,11 @@ def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
 # -- the error function ------------------------------------------------------------------------
 
 
+def erf(x: Array) -> NDArray[np.float64]:
+    """Return the error function of ``x`` in float64, computed by Python's standard library."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
 def erfc(x: Array) -> NDArray[np.float64]:
     """Return 1 - erf(x) in float64, computed by Python's standard library."""
     return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(x))

@@ -116,6 +116,8 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     """
     if follows_optimized_kernels():
         return optimized_softmax(x, np.float32(beta) * scale_of(input), output)
+    if beta < 0:  # LiteRT's reference kernel ends the process
+        raise UnsupportedError(f"expected a beta of 0 or more for 8-bit data, got {beta:g}")
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from circlekit.ir.declaration import kept_rank
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -36,9 +37,14 @@ class Constants:
         self._transposed: dict[tuple[Value, Perm], Value] = {}
         self._vectors: dict[tuple[str, tuple[int, ...]], Value] = {}
 
-    def transposed(self, value: Value, perm: Perm) -> Value:
-        """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places."""
-        if keeps_shape(value.array().shape, perm):
+    def transposed(self, value: Value, perm: Perm, is_broadcast: bool) -> Value:
+        """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places.
+
+        ``is_broadcast``: whether a value of full rank may lack leading axes that ``perm`` inserts.
+        """
+        shape = value.array().shape
+        gains_axes = len(shape) == kept_rank(perm) < len(perm)
+        if keeps_shape(shape, perm) and (is_broadcast or not gains_axes):
             return value
         if (value, perm) not in self._transposed:
             constant = permuted_constant(value, perm)
@@ -239,7 +245,7 @@ class Applier:
         for index in sorted(variable.operands):
             value = op.inputs[index]
             if value is not None and value.is_const:
-                op.set_input(index, self.constants.transposed(value, perm))
+                op.set_input(index, self.constants.transposed(value, perm, op.elementwise))
         names = {o.name for o in op.operands}
         for name, new in variable.changes[side].items():
             old = getattr(op, name)
