@@ -42,7 +42,7 @@ It rounds the channels that remain differently.
 
 
 def rounds_channels_alike(op: Op, channels: int) -> bool:
-    """Return whether LiteRT rounds all ``channels`` of the result of ``op`` in the same way."""
+    """Return whether LiteRT rounds all channels of the result of ``op`` alike if it has ``channels``."""
     return op.output.quantization is None or channels % QUANTIZED_GROUPS.get(type(op), 1) == 0
 
 
