@@ -199,6 +199,12 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     kinds = "fiub"
     function = np.multiply
 
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        # another order of the factors could change what overflows, and how quantized products are rounded
+        changes = super().permuted(perm)
+        axes = [] if changes is None else [perm[a] for a in sorted({*changes["axis"].reshape(-1).tolist()})]
+        return changes if axes == sorted(axes) else None
+
     def quantized(self, x: Array, axes: Axes) -> Array:
         if self.input.dtype is u8:
             reject_quantized(self)
