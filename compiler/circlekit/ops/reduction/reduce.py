@@ -222,8 +222,9 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """Base class of REDUCE_MAX and REDUCE_MIN.  NaN is ignored.
 
-    REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  Without any
-    element, that number is the result.
+    REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  That number is
+    the result if there is no element, or none but NaN and the infinity beyond that number.  LiteRT's optimized
+    kernels, and over all axes also its reference kernel, start from the first element, which may be NaN.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
