@@ -140,7 +140,7 @@ class Parser(HelpParser):
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """A formatter that wraps only at spaces; in a description, see ``paragraphs`` for what keeps its lines."""
+    """A formatter that wraps lines only at spaces; descriptions are formatted by ``paragraphs``."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)
