@@ -184,9 +184,9 @@ class Applier:
         return Value(name, root.dtype, permuted_shape(root.known_shape, perm), None, quantization)
 
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
-        """Let every user read the copy on the user's side, and add the user to the ``users`` of this copy.
+        """Let every user but the moves read the copy on its side, and add it to the ``users`` of this copy.
 
-        ``copies``: the copies, by number in ``tensor.shapes``.
+        A user that accepts all sides reads the original.  ``copies``: by number in ``tensor.shapes``.
         """
         moves = set(tensor.moves)
         for value, side in tensor.sides.items():
