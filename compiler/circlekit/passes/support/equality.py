@@ -109,8 +109,8 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
     results must differ.
     """
     name, other = op.output.name, first.output.name
-    operands = first.inputs[::-1] if op.commutative and _same(op.inputs[0], first.inputs[-1]) else first.inputs
-    for a, b in zip_longest(op.inputs, operands):
+    is_swapped = op.commutative and _same(op.inputs[0], first.inputs[-1])
+    for a, b in zip_longest(op.inputs, first.inputs[::-1] if is_swapped else first.inputs):
         if not _same(a, b):
             read = ["nothing" if v is None else f"%{v.name}" for v in (a, b)]
             return f"%{name}: reads {read[0]}, but %{other} reads {read[1]}", 1
