@@ -50,7 +50,7 @@ class Bitcast(Op, code="BITCAST"):
 
     def kernel(self, input: Array) -> Array:
         dtype, before = self.output.dtype.numpy, self.input.dtype
-        if dtype is None or before.bits < 8:  # an array of packed integers does not have the bytes of the file
+        if dtype is None or before.bits < 8:  # an array has packed integers in bytes of their own
             pair = f"from {before.short} to {self.output.dtype.short}"
             raise UnsupportedError(f"BITCAST {pair} has no kernel")
         old_bytes, new_bytes = input.dtype.itemsize, dtype.itemsize
