@@ -24,8 +24,8 @@ def with_fixed_length(array: Array) -> Array:
 def with_bytes_objects(array: Array, place: str) -> Array:
     """Return an array of strings (dtype S or U) as bytes objects (dtype object), and any other unchanged.
 
-    Raise LimitError if the bytes objects need too much memory.  Raise FormatError, which names ``place``, if a
-    string of dtype U has a number that is no Unicode character, such as a surrogate.
+    Raise LimitError if the bytes objects need too much memory.  Raise FormatError, which names ``place``, if
+    a string of dtype U has a number that is no Unicode character, such as a surrogate.
     """
     if array.dtype.kind not in "SU":
         return array
