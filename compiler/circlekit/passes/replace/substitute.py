@@ -140,7 +140,8 @@ class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
     PADV2 pads with c, PAD with 0.  Neither number exceeds an element of x, so the maximum of a window is an
-    element of x.  Transposes may stand before and after the PADV2.
+    element of x.  A window of only NaN and padding gives c before and 0 after.  Transposes may stand before
+    and after the PADV2.
     """
 
     name = "substitute_padv2_to_pad"

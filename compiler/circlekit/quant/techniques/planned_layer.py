@@ -29,7 +29,8 @@ class PlannedLayer:
     def bias_fits(self, fit: LayerFit) -> bool:
         """Return whether the bias of ``fit`` fits its planned form.
 
-        The magnitudes of a quantized bias, as integers, must be below LARGEST_BIAS.  A float bias always fits.
+        The magnitudes of a quantized bias, as integers, must be below LARGEST_BIAS.  A float bias always
+        fits.
         """
         form = self.operator.operands.get(self.layer.bias_index)
         if form is None:
