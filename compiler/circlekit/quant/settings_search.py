@@ -114,9 +114,7 @@ class SettingsSearch:
                 self.notes.append("equalization: no layer can be equalized")
             else:
                 changes: list[Change] = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
-                best = self._best(
-                    best, changes, self._corrected, "with corrected biases, on samples held back"
-                )
+                best = self._best(best, changes, self._corrected, "with corrected biases")
         # a trial cannot judge wider ranges: the few samples held back rarely have numbers outside of the
         # ranges.  So wider ranges are the default, and a trial without them must win by a clear gain
         if is_wide:
