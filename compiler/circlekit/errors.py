@@ -48,7 +48,7 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Content that is not valid in its format: a model, arrays (npy, npz, HDF5), another JSON file, an ini file."""
+    """Content that is not valid in its format: a model, arrays (npy, npz, HDF5), other JSON, an ini file."""
 
 
 class FormatWarning(UserWarning):
