@@ -48,7 +48,7 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Content that is not valid in its format: a model file, arrays (npy, npz, HDF5), other JSON or ini files."""
+    """Content that is not valid in its format: a model, arrays (npy, npz, HDF5), other JSON, an ini file."""
 
 
 class FormatWarning(UserWarning):
