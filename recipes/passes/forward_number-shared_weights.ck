@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: has other users
+# Refused: %w: has other uses
 
 graph main(%x: f32[1,5,4], %k: f32[1,2,3,5], %mask: f32[5,5]) -> %y, %n {
   %w = const f32[6,4] gaussian(0, 0.3)
@@ -16,5 +16,5 @@ graph main(%x: f32[1,5,4], %k: f32[1,2,3,5], %mask: f32[5,5]) -> %y, %n {
 rules {
   passes(forward_number)
   unchanged()
-  refused("%w: has other users")
+  refused("%w: has other uses")
 }

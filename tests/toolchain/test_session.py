@@ -195,3 +195,24 @@ def test_a_full_disk_is_an_error_of_the_log(tmp_path: Path, monkeypatch: pytest.
         session.say("line")
     assert caught.value.kind == "OSError"
     assert session.log is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_full_disk_does_not_stop_a_program_that_prints_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    """Both streams are read to their ends, or closed: a program that fills a pipe would wait for ever."""
+    monkeypatch.chdir(tmp_path)
+    Path("out.log").symlink_to("/dev/full")
+    session = Session()
+    script = f"import sys; sys.{stream}.write('line\\n' * 100_000)"
+    with pytest.raises(DriverError, match="No space left on device"), session.logging("out"):
+        session.run([sys.executable, "-c", script], is_listed=False)
+
+
+def test_the_log_takes_names_that_are_no_utf_8(work: Path) -> None:
+    session = Session()
+    with session.logging("a.circle"):
+        session.report(os.fsdecode(b"a\xff.circle"))
+    assert (work / "a.circle.log").read_text() == "a\\udcff.circle\n"

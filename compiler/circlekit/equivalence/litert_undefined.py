@@ -44,7 +44,8 @@ def undefined(model: Model) -> str | None:
       DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known of one
       operand only, a BIDIRECTIONAL_SEQUENCE_RNN if the width of only one of its inputs is known.
     - The result of these counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid
-      BATCH_MATMUL of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands.
+      BATCH_MATMUL of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands, any
+      other STRIDED_SLICE with computed strides, a BIDIRECTIONAL_SEQUENCE_RNN if both widths are unknown.
 
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """
@@ -157,7 +158,7 @@ def _undefined_slice(op: StridedSlice) -> str | None:
             continue
         if part.end is None:
             return "LiteRT reads a size for each axis: expected one, got an axis that is taken up to its end"
-        if dim is None or part.stride < 0:
+        if dim is None or part.stride <= 0:
             got = f"got {'?' if dim is None else dim} and {part.stride}"
             return f"LiteRT does not check sizes: expected a known dimension and a positive stride, {got}"
         first = slice(part.begin, None, part.stride).indices(dim)[0]

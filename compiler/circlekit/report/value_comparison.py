@@ -38,11 +38,11 @@ class ValueComparison:
       have no elements.
     - Different outputs: the output that differs most.
     - Equal outputs, but different interfaces: a difference of the interface.
-    - The second model is a quantized form of the first: the SQNR.
+    - The second model is a quantized form of the first, and an output has an SQNR: the lowest SQNR.
     - Nothing was compared: why.
 
-    ``is_equal``: whether outputs and interface are equal; for a quantized form, whether the SQNR is at least
-    GOOD_SQNR; None if nothing was compared.
+    ``is_equal``: whether outputs and interface are equal; for a quantized form with an SQNR, whether this is
+    at least GOOD_SQNR; None if nothing was compared.
     ``notes``: differences of the interface, and what the comparison does not prove.
     ``judgement``: the errors of a quantized form; None if the second model is not a quantized form.
     """

@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, TextIO
@@ -137,7 +137,7 @@ class Session:
         if self.log is None:
             return
         try:
-            self.log.write(text.encode())
+            self.log.write(text.encode(errors="backslashreplace"))  # as standard error does
         except OSError as error:
             raise _log_error(error, f"'{self.log.name}' (the log)") from None
 
@@ -158,7 +158,7 @@ class Session:
 
         ``words``: its command line.  ``prefix``: what to print before each line of its standard error.
         ``is_listed``: whether the command line is written to the log.
-        Raise DriverError if the program cannot be started.
+        Raise DriverError if the program cannot be started or the log cannot be written.
         """
         if is_listed:
             self.write_log(" ".join(words) + "\n")
@@ -168,11 +168,11 @@ class Session:
             )
         except OSError as error:
             raise DriverError(type(error).__name__, f"{words[0]}: {error.strerror}") from None
-        with process:  # a thread reads standard error, because a full pipe would stop the program
-            errors = threading.Thread(target=self._forward, args=(process.stderr, sys.stderr, prefix))
-            errors.start()
+        # a thread reads standard error, because a full pipe would stop the program
+        with process, ThreadPoolExecutor(1) as thread:
+            errors = thread.submit(self._forward, process.stderr, sys.stderr, prefix)
             self._forward(process.stdout, sys.stdout, "")
-            errors.join()
+            errors.result()
         return process.returncode
 
     def require(self, words: Sequence[str], prefix: str = "") -> None:
@@ -184,12 +184,14 @@ class Session:
             raise StepFailed(words[0], code)
 
     def _forward(self, source: IO[bytes] | None, target: TextIO, prefix: str) -> None:
-        """Copy the lines of ``source`` to ``target`` and the log."""
-        for line in source or ():
-            text = (f"{prefix}: " if prefix else "") + line.decode(errors="replace")
-            target.write(text)
-            target.flush()
-            self.write_log(text)
+        """Copy the lines of ``source``, each with ``prefix`` before it, to ``target`` and the log."""
+        assert source is not None
+        with source:  # after an error it must be closed, or the program would wait for a reader
+            for line in source:
+                text = (f"{prefix}: " if prefix else "") + line.decode(errors="replace")
+                target.write(text)
+                target.flush()
+                self.write_log(text)
 
     @contextlib.contextmanager
     def intermediate(self, values: Mapping[str, object]) -> Iterator[Path]:

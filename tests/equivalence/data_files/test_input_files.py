@@ -372,6 +372,13 @@ def test_strings(tmp_path: Path) -> None:
             read_records(tmp_path / "x.npz", model)
 
 
+@pytest.mark.parametrize("number", [0xD800, 0x110000])
+def test_strings_that_are_not_unicode(number: int, tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", np.array([ord("a"), number], np.uint32).view("U1"))
+    with pytest.raises(FormatError, match=r"s\.npy: input %s: expected strings of Unicode characters"):
+        read_records(tmp_path / "s.npy", parse_model("graph g(%s: str[2]) -> %s {}"))
+
+
 @pytest.mark.parametrize("texts", [[b"a\0b", "\xe9".encode(), b"", b"\xff"], [], [b""]])
 def test_strings_in_hdf5_that_circlekit_wrote(texts: list[bytes], tmp_path: Path) -> None:
     size = len(texts)

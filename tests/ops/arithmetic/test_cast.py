@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, i8, i16, i32, u8
-from circlekit.ir.value import Array, Quantization, Value
-from circlekit.ops.arithmetic.cast import Cast, Dequantize, FakeQuant, Quantize
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
+from circlekit.ir.value import Array, Quantization, TensorType, Value
+from circlekit.ops.arithmetic.cast import NOT_INTEGER, Cast, Dequantize, FakeQuant, Quantize
 from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
 
 DTYPES = [
@@ -147,11 +147,16 @@ def test_a_fake_quant_of_an_invalid_number_of_bits_is_an_error(bits: int) -> Non
         kernel_results(FakeQuant(var(x), min=-1.0, max=1.0, num_bits=bits), [x])
 
 
+@pytest.mark.parametrize("dtype", NOT_INTEGER)
+def test_all_declared_dtypes_are_dequantized_to_float32(dtype: DType) -> None:
+    assert Dequantize(Value("q", dtype, (2, None))).infer() == TensorType(f32, (2, None))
+
+
 def test_quantize_and_dequantize_need_fitting_forms() -> None:
     x = var(np.zeros(2, np.float32))
     with pytest.raises(ModelError, match="expected a declared result"):
         Quantize(x)
-    with pytest.raises(ShapeError, match="expected input of quantized integers, f16 or bf16, got f32"):
+    with pytest.raises(ShapeError, match="expected input of quantized numbers, f16 or bf16, got f32"):
         Dequantize(x)
     with pytest.raises(ModelError, match="%q: expected a scale, got i8 without scales"):
         kernel_results(Dequantize(Value("q", i8, (2,))), [np.zeros(2, np.int8)])

@@ -68,6 +68,29 @@ def test_a_number_moves_into_some_channels_of_a_depthwise_convolution() -> None:
     check_pass(graph(body, "1,6,5,4"), NAME, ["DepthwiseConv2D", "Split", "Concatenation"])
 
 
+@pytest.mark.parametrize(("gamma", "is_moved"), [("[2.0]", False), ("[2.0, 1.0, 3.0, 4.0]", True)])
+def test_a_number_moves_into_some_channels_of_a_normalization_with_a_gamma_for_each(
+    gamma: str, is_moved: bool
+) -> None:
+    """One gamma for all channels would multiply the other channels, too."""
+    body = f"""
+        %f = RmsNorm(%x, {gamma}) {{epsilon: 0.1}}
+        %a, %b = Split(2, %f) {{num_splits: 2}}
+        %n = Mul(%a, 0.25)
+        %y = Concatenation(%n, %b) {{axis: 2}}
+    """
+    if is_moved:
+        check_pass(graph(body), NAME, ["RmsNorm", "Split", "Concatenation"])
+    else:
+        check_pass(graph(body), NAME, refused="%b: its channels are also read elsewhere")
+
+
+def test_weights_that_are_also_the_data_stay() -> None:
+    """With both operands multiplied, the result would be multiplied twice."""
+    body = "%w = const f32[3,3] gaussian(0, 1)\n%f = FullyConnected(%w, %w)\n%y = Mul(%f, 0.5)"
+    check_pass(graph(body), NAME, refused="%w: has other uses")
+
+
 @pytest.mark.parametrize(
     "quotient",
     ["%d = Div(%f, %g)", "%e = Exp(%g)\n%d = Div(%f, %e)", "%c = Div(3.0, %f)\n%d = Mul(%c, 2.0)"],

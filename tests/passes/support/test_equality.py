@@ -53,6 +53,7 @@ FIRST = "%a = Add(%x, %k)"
         ("%b = Add(%x, [3.0])", [("%b: reads %CONST, but %a reads %k", 1)]),
         ("%b = Add(%x, %x)", [("%b: reads %x, but %a reads %k", 1)]),
         ("%b = Add(%x, %k) {act: RELU}", [("%b: act is RELU, but NONE in %a", 2)]),
+        ("%b = Add(%k, %x) {act: RELU}", [("%b: act is RELU, but NONE in %a", 2)]),
         ("%b = Add(%x, %k) : f32[2] quant(scale: 0.5)", [("%b: is TYPE, but %a is f32[2]", 2)]),
         ("%b = Sub(%x, %k)", []),
         ("%b = Add(%z, %z)", []),
@@ -85,6 +86,28 @@ def test_equal_copies_of_an_operand_are_no_difference() -> None:
     assert [s for _, s, _ in different_operators(model.main)] == ["%b: act is RELU, but NONE in %a"]
 
 
+def test_attributes_are_compared_bit_by_bit() -> None:
+    model = parse_model(
+        """graph main(%x: f32[2]) -> %a, %b {
+             %a = LeakyRelu(%x) {alpha: 0.0}
+             %b = LeakyRelu(%x) {alpha: -0.0}
+           }"""
+    )
+    assert [s for _, s, _ in different_operators(model.main)] == ["%b: alpha is -0.0, but 0.0 in %a"]
+
+
+def test_zeros_of_other_signs_are_a_difference() -> None:
+    model = parse_model(
+        """graph main(%x: f32[2]) -> %a, %b {
+             %k = const f32[1] [0.0]
+             %l = const f32[1] [-0.0]
+             %a = Add(%x, %k)
+             %b = Add(%x, %l)
+           }"""
+    )
+    assert [s for _, s, _ in different_operators(model.main)] == ["%b: reads %l, but %a reads %k"]
+
+
 def test_another_number_of_operands_is_a_difference() -> None:
     model = parse_model(
         """graph main(%x: f32[2]) -> %a, %b {
@@ -92,7 +115,7 @@ def test_another_number_of_operands_is_a_difference() -> None:
              %b = AddN(%x, %x, %x)
            }"""
     )
-    assert [s for _, s, _ in different_operators(model.main)] == ["%b: has 3 operands, but %a has 2"]
+    assert [s for _, s, _ in different_operators(model.main)] == ["%b: reads %x, but %a reads nothing"]
 
 
 def test_absent_operand_is_a_difference() -> None:

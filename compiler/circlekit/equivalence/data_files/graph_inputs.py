@@ -96,7 +96,7 @@ def fits(value: Value, shape: tuple[int, ...]) -> bool:
 def fitted(place: str, value: Value, array: Array) -> Array:
     """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
     if value.dtype is DType.STRING:
-        array = with_bytes_objects(array)
+        array = with_bytes_objects(array, f"{place}: input %{value.name}")
     is_of_shape = fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if dtype is None:  # numpy takes None for float64

@@ -14,7 +14,7 @@
 
 The modules ``syntax`` and ``document`` give the grammar.  The data of a constant are one of:
 
-- a number, or a list, nested or flat;
+- a number, true or false, or a list of these, nested or flat;
 - a filler, such as ``gaussian(0, 0.1)``, which computes the elements (see ``fillers``);
 - ``base64("...")``, or ``raw("...")`` for a packed, sparse or compressed constant (its bytes in base64);
 - ``file("net.circle", offset, size)``.

@@ -196,18 +196,21 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         return 2 if self.output.dtype is i16 else 1
 
 
+NOT_INTEGER = (f16, bf16, DType.MXINT8, DType.MXFP4)
+"""The dtypes besides integers that DEQUANTIZE takes; the last two have scales in the data, and no kernel."""
+
+
 class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
     """scale * (x - zero_point) as float32.  float16 and bfloat16 are converted to float32 without a scale."""
 
-    input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
+    input = operand(i8, u8, i16, i32, *UNPACKED_DTYPES, *NOT_INTEGER)
 
     versions: ClassVar = {i8: 2, i16: 3, f16: 3, DType.INT4: 6, DType.INT2: 7, DType.UINT4: 8}
 
     def infer(self) -> TensorType:
-        if not self.input.dtype.is_integer and self.input.dtype not in (f16, bf16):
-            raise ShapeError(
-                f"expected input of quantized integers, f16 or bf16, got {self.input.dtype.short}"
-            )
+        if not self.input.dtype.is_integer and self.input.dtype not in NOT_INTEGER:
+            found = self.input.dtype.short
+            raise ShapeError(f"expected input of quantized numbers, f16 or bf16, got {found}")
         return TensorType(f32, self.input.shape)
 
     def kernel(self, input: Array) -> Array:

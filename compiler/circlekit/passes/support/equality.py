@@ -7,11 +7,11 @@ In this file, ``progress`` says how near two constants or operators are to being
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import counted
 from circlekit.ir.array_bytes import SAMPLE_BYTES, digest, sample
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -109,15 +109,14 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
     results must differ.
     """
     name, other = op.output.name, first.output.name
-    for a, b in zip(op.inputs, first.inputs, strict=False):
-        if a is not b and (a is None or b is None or not _same(a, b)):
+    is_swapped = op.commutative and _same(op.inputs[0], first.inputs[-1])
+    for a, b in zip_longest(op.inputs, first.inputs[::-1] if is_swapped else first.inputs):
+        if not _same(a, b):
             read = ["nothing" if v is None else f"%{v.name}" for v in (a, b)]
             return f"%{name}: reads {read[0]}, but %{other} reads {read[1]}", 1
-    if len(op.inputs) != len(first.inputs):
-        return f"%{name}: has {counted(len(op.inputs), 'operand')}, but %{other} has {len(first.inputs)}", 1
     for key, value in op.attribute_items().items():
         earlier = first.attribute_items().get(key)
-        if value != earlier:  # an enum or a graph is shown by its name
+        if frozen(value) != frozen(earlier):  # an enum or a graph is shown by its name
             shown = [getattr(content, "name", content) for content in (value, earlier)]
             return f"%{name}: {key} is {shown[0]}, but {shown[1]} in %{other}", 2
     return f"%{name}: is {op.output.type}, but %{other} is {first.output.type}", 2
@@ -145,9 +144,8 @@ def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
             yield value, f"%{name}: has other elements than %{other}", 1
 
 
-def _same(a: Value, b: Value) -> bool:
-    """Return whether ``a`` and ``b`` are constants of equal types and with equal elements.
-
-    Return False if one is packed, sparse or compressed.
-    """
-    return a.is_plain and b.is_plain and a.type == b.type and np.array_equal(a.array(), b.array())
+def _same(a: Value | None, b: Value | None) -> bool:
+    """Return whether ``a`` and ``b`` are one value, or constants that ``equal_constants`` calls equal."""
+    if a is None or b is None or not (is_fixed_constant(a) and is_fixed_constant(b)):
+        return a is b
+    return len(equal_constants((a, b))) == 1

@@ -47,15 +47,19 @@ def layer_refusal(layer: Layer | Gather) -> str | None:
     for value in parameters:
         if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"
-    # the other users would still need the old weights, so the model would hold both
-    if parameters[0].other_user([layer]) is not None:
-        return f"%{parameters[0].name}: has other users"
+    # other users would still need the old weights, so the model would hold both
+    if parameters[0].use_count > 1:
+        return f"%{parameters[0].name}: has other uses"
     return None
 
 
 def has_channels(layer: Layer) -> bool:
-    """Return whether the parameters of ``layer`` have an element or a row for each channel of its result."""
-    return not isinstance(layer, Mul) or parameters_of(layer)[0].shape == layer.output.known_shape[-1:]
+    """Return whether an element or a row of each parameter of ``layer`` belongs to one channel of its result.
+
+    The factor of a Mul and the gamma of an RmsNorm may also be one number for all channels.
+    """
+    factor = parameters_of(layer)[0]
+    return not isinstance(layer, Mul | RmsNorm) or factor.shape == layer.output.known_shape[-1:]
 
 
 def moved_channels(layer: Layer) -> Iterator[tuple[Value, Array | None]]:

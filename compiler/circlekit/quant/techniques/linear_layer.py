@@ -26,7 +26,7 @@ from circlekit.quant.weights import present_operand
 
 @dataclass
 class LinearLayer:
-    """An operator whose result, before the fused activation, is a matrix product of its input with weights.
+    """An operator whose result, before the fused activation, is a matrix product of its input, plus a bias.
 
     ``input_index``, ``weights_index``, ``bias_index``: the indices of these operands.
     """
@@ -131,7 +131,7 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Copy each bias that several layers share, so that each layer has its own, which can be corrected."""
+    """Copy each bias of a layer that has other users, so that it can be corrected for this layer alone."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
