@@ -14,7 +14,7 @@ import pytest
 
 import circlekit
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, f16, f32, f64, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
@@ -402,6 +402,13 @@ def test_forms_without_kernel() -> None:
         op = FullyConnected(x, signed, const(np.zeros(4), dtype), results=[result])
         refused(op, f"on i8 with a bias of {dtype} has no kernel", numbers)
     assert FullyConnected(Value("", f32, (2, 16)), signed).inferred()[0].dtype is f32
+    op = FullyConnected(Value("", f32, (2, 16)), signed, const(np.zeros(4), "int32"))
+    refused(op, "FULLY_CONNECTED on float32, int32 has no kernel", np.zeros((2, 16), np.float32))
+    z = quantized(i8, (16, 4), 1.0)
+    for kind in (f64, f16):
+        sentence = f"BATCH_MATMUL on {kind.numpy}, int8 has no kernel"
+        floats = np.zeros((2, 16), kind.numpy)
+        refused(BatchMatMul(Value("", kind, (2, 16)), z), sentence, floats, np.zeros((16, 4), np.int8))
 
 
 def test_batch_matmul_needs_scales() -> None:

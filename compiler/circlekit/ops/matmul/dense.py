@@ -219,7 +219,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         right = y.swapaxes(-1, -2) if self.adj_y else y
         if x.dtype.kind == "i":
             return quantized_matmul(self, left, right)
-        if y.dtype == np.int8:
+        if x.dtype == np.float32 and y.dtype == np.int8:
             return dynamically_quantized_matmul(self, left, right)
         require_float(self, x, y)
         if left.shape[-1] != right.shape[-2]:

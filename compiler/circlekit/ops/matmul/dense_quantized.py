@@ -17,6 +17,7 @@ import numpy as np
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
+from circlekit.ops.checks import require_float
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import Ints, quantized_activation_range
@@ -47,6 +48,7 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 
     ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.  For integer ``x`` the
     result has the dtype of the operator's result; for float ``x`` (hybrid) it is float32.
+    Raise UnsupportedError if there is no kernel for the dtypes.
     """
     # as in ONE's interpreter; LiteRT has no such kernel
     if op.input.dtype is f32 and op.weights.dtype is DType.UINT4:
@@ -155,7 +157,8 @@ def _is_asymmetric(op: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _finished(op: Any, out: Array, bias: Array | None) -> Array:
-    """Return ``out`` [R, U] plus ``bias``, after the activation of ``op``; ``out`` may be overwritten."""
+    """Return float ``out`` plus ``bias``, after the activation of ``op``; ``out`` may be overwritten."""
+    require_float(op, out, bias)
     if bias is not None:
         out += bias.reshape(-1)
     return apply_activation(out, op.act, out=out)
