@@ -49,9 +49,9 @@ def net() -> circlekit.Model:
     return model
 
 
-def samples() -> list[list[np.ndarray]]:
+def samples(count: int = 6) -> list[list[np.ndarray]]:
     random = np.random.default_rng(4)
-    return [[random.normal(0, 1, (1, 8, 8, 3)).astype(np.float32)] for _ in range(6)]
+    return [[random.normal(0, 1, (1, 8, 8, 3)).astype(np.float32)] for _ in range(count)]
 
 
 def edited(change: Callable[[Document], object]) -> Document:
@@ -72,7 +72,7 @@ def applied(document: Document) -> circlekit.Model:
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "dynamic_int8", "float16"])
 def test_a_plan_applied_gives_the_bytes_of_its_run(scheme: str, tmp_path: Path) -> None:
     model, other = net(), net()
-    report = circlekit.quantize(model, scheme, samples(), seconds=1)
+    report = circlekit.quantize(model, scheme, samples(16), seconds=1)
     report.plan.save(tmp_path / "plan.json")
     circlekit.quantize(other, plan=tmp_path / "plan.json")
     assert tflite_of(other) == tflite_of(model)
