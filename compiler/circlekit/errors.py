@@ -48,7 +48,7 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Content that is not valid in its format: a model file, arrays (npy, npz, HDF5), a JSON or ini file."""
+    """Content that is not valid in its format: a model file, arrays (npy, npz, HDF5), other JSON or ini files."""
 
 
 class FormatWarning(UserWarning):
@@ -59,7 +59,7 @@ class FormatWarning(UserWarning):
 
 
 class ParseError(CirclekitError):
-    """Text that is not a valid model, picture, recipe or pipeline file.
+    """Text that is not a valid model, picture, recipe or pipeline, or JSON file of ONE's quantizer or visq.
 
     Where the place is known, the message has line and column.  For circlekit's own language and ONE's
     recipes, it also repeats the line with a caret (^) below the place.

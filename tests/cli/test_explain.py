@@ -51,6 +51,12 @@ def test_explain_begins_with_what_fired(net: Path) -> None:
     assert "    %4: act is RELU, expected NONE" in lines
 
 
+def test_a_file_may_be_named_all(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(net.parent)
+    Path("all").touch()
+    assert explained(net, "--explain", "all")
+
+
 def test_explain_all_and_one_operator(net: Path) -> None:
     lines = explained(net, "--O1", "--explain", "all", "--explain-op", "%4")
     heads = [line for line in lines if not line.startswith(" ")]

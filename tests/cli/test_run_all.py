@@ -64,6 +64,11 @@ def test_a_command_line_runs_on_every_model(
     assert "2 failed" in capsys.readouterr().out
 
 
+def test_a_command_may_write_a_model_to_the_standard_output(zoo: Path, tmp_path: Path) -> None:
+    line = "circlekit optimize {model} -o - --format circle"
+    assert run_all([line, str(zoo), "-o", str(tmp_path / "out"), "-j", "1"]) == 0
+
+
 def test_a_cfg_file_runs_on_every_model(zoo: Path, tmp_path: Path) -> None:
     cfg = tmp_path / "opt.cfg"
     keys = "input_path={model}\noutput_path={out}/{stem}.opt.circle\nremove_unnecessary_add=True\n"

@@ -170,6 +170,11 @@ def test_setting_a_later_operand_leaves_those_before_it_absent() -> None:
         op.set_input(-1, None)
     op.set_input(2, None)
     assert x.use_count == 0
+    op.version = 1
+    op.set_input(2, None)
+    assert op.version == 1  # nothing has changed
+    op.set_input(3, None)
+    assert (op.inputs, op.version) == ([None] * 4, None)
     with pytest.raises(ModelError, match="CUSTOM has no result"):
         _ = op.output
 

@@ -78,6 +78,7 @@ REFUSED: list[tuple[Callable[[], object], type[CirclekitError], str]] = [
     ),
     (lambda: require_int_list([1, 2.5], "x"), ModelError, "expected integers in x, got 2.5"),
     (lambda: require_int_list(5, "x"), ModelError, "expected a list of integers in x, got 5"),
+    (lambda: require_int_list(np.array(5), "x"), ModelError, "expected a list of integers in x, got array"),
     (lambda: require_int_list("12", "x"), ModelError, "expected a list of integers in x, got '12'"),
     (lambda: require_int_list([True], "x"), ModelError, "expected integers in x, got True"),
     (lambda: require_numpy_kind(ADD, I4, "fu"), UnsupportedError, "ADD on int32 has no kernel"),

@@ -56,6 +56,7 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
         "split_v": (join.SplitV(x, ints([1, -1]), ints(2), num_splits=2), [X]),
         "mean": (reduce.Mean(x, ints([-1, 1]), keep_dims=True), [X]),
         "reduce_max": (reduce.ReduceMax(x, ints(2), keep_dims=True), [X]),
+        "reduce_prod": (reduce.ReduceProd(x, ints([1]), keep_dims=True), [X]),
         "cumsum": (cumsum.Cumsum(x, ints(-2), exclusive=True), [X]),
         "pad": (pad.Pad(x, ints(PAIRS)), [X]),
         "padv2": (pad.PadV2(x, ints(PAIRS), const(2.5, np.float32)), [X]),
@@ -164,6 +165,15 @@ def test_axes_out_of_range_cannot_be_permuted() -> None:
     for axis, new_axis in ((3, 2), (-4, 0), (4, None), (-5, None)):
         op.axis = axis
         assert op.permuted((0, 2, 3, 1)) == (None if new_axis is None else {"axis": new_axis})
+
+
+def test_products_of_elements_keep_the_order_of_their_factors() -> None:
+    """Another order could overflow, and quantized products are rounded after each factor."""
+    op = reduce.ReduceProd(var(X), ints([-1, 1]), keep_dims=True)
+    for perm in itertools.permutations(range(4)):
+        changes = op.permuted(perm)
+        assert (changes is not None) is (perm.index(1) < perm.index(3))
+        assert changes is None or changes["axis"].tolist() == [perm.index(3), perm.index(1)]
 
 
 FIXED_AXES = {

@@ -123,3 +123,9 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_operator_is_left_alone(name: str) -> None:
     refusals(f"graph main(%x: f32[2,4]) -> %y {{ {BROKEN[name]} }}", name.split()[0])
+
+
+def test_constants_of_which_only_one_fits_an_input_of_unknown_rank_are_left_alone() -> None:
+    model = "graph main(%x: f32[*]) -> %y { %m = Mul(%x, [1.0, 2.0])\n %y = Mul(%m, [1.0, 2.0, 3.0]) }"
+    sentence = "%y: shapes [2] and [3] do not broadcast: dimensions 2 and 3"
+    assert refusals(model, "fuse_mul_with_div") == [sentence]

@@ -247,6 +247,14 @@ def test_a_plan_that_does_not_fit_ends_with_a_sentence(
             {"techniques": [{"technique": "equalization", "strength": 10**400, "magnitudes": {}}]},
             "technique 'equalization' that is unknown or has wrong arguments",
         ),
+        (
+            {"techniques": [{"technique": "equalization", "strength": 1.5, "magnitudes": {}}]},
+            "expected a strength from 0 to 1, got 1.5",
+        ),
+        (
+            {"techniques": [{"technique": "equalization", "strength": float("nan"), "magnitudes": {}}]},
+            "expected a strength from 0 to 1, got nan",
+        ),
     ],
 )
 def test_a_wrong_preparation_ends_with_a_sentence(change: Document, message: str) -> None:

@@ -155,6 +155,23 @@ def test_one_sample_is_too_few_for_a_search(count: int) -> None:
     assert any("only one sample" in note for note in search.notes) == (count == 1)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "without", "kept"),
+    [
+        (DType.INT16, (), Settings(widening=2.0)),
+        (DType.INT8, (), Settings(margin=True)),
+        (DType.INT8, ("ranges",), Settings()),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2, QUARTERS - 1])
+def test_wider_ranges_are_the_default_also_if_samples_are_too_few_for_a_trial(
+    dtype: DType, without: tuple[str, ...], kept: Settings, count: int
+) -> None:
+    made = trials(count)
+    made.activations = dtype
+    assert SettingsSearch(made, Spent(0), [], ("equalization", *without)).run() == kept
+
+
 @pytest.mark.parametrize("estimator", ["min_max", "entropy"])
 def test_histograms_are_made_for_the_estimators_that_read_them(
     estimator: str, monkeypatch: pytest.MonkeyPatch

@@ -242,6 +242,17 @@ def test_masks_keep_their_distance_after_data_movement(scheme: str, mask: str) -
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+def test_masks_stay_float_if_no_sample_has_other_numbers(scheme: str) -> None:
+    text = """graph main(%x: f32[1,8]) -> %y {
+      %a = Add(%x, -1e9)
+      %y = Softmax(%a)
+    }"""
+    report = check(circlekit.parse(text), scheme, samples(), 1e-6)
+    reasons = {op.code: op.reason for op in report.floats}
+    assert reasons["ADD"] == reasons["SOFTMAX"] == "calibration observed only masked numbers in %a"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_numbers_that_are_too_large_for_a_scale_stay_float(scheme: str) -> None:
     """With such scales, ADD ends the program in LiteRT, and layers overflow."""
     report = check(

@@ -80,7 +80,7 @@ def test_texts_may_begin_with_the_mark_of_utf_8(folder: Path) -> None:
 def test_cases_of_our_list(folder: Path) -> None:
     list_ = folder / "lists" / "some.tsv"
     list_.parent.mkdir()
-    list_.write_text("recipe\tpasses\nRelu_000\tremove_dead,fold_constants\n\n# no\nRelu_001\t\nRelu_001\n")
+    list_.write_text("recipe\tpasses\nRelu_000\tremove_dead, fold_constants,\n\n# no\nRelu_001\t\nRelu_001\n")
     cases = cases_of(list_, [folder / "res"])
     assert [c.passes for c in cases] == [("remove_dead", "fold_constants"), (), ()]
     assert all(c.recipe is not None for c in cases)

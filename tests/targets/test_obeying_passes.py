@@ -11,8 +11,12 @@ import pytest
 import circlekit
 from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ops.arithmetic.binary import Sub
+from circlekit.passes.engine.registry import find_pass
+from circlekit.passes.engine.run_for_target import run_for_target
 from circlekit.rewrite.base import PASSES, Context, Pass
+from circlekit.rewrite.target_rules import TargetRules
 from circlekit.targets import target_choice
 from tests.targets.toy import toy
 
@@ -126,6 +130,20 @@ def test_a_pass_that_asks_for_nothing_is_undone_once_and_left_out(wild: str) -> 
     assert f"wild is left out, because {reason}" in report.notes
     (explanation,) = circlekit.explain(model, wild, target=toy("NEG", "ADD"))
     assert explanation.is_prevented
+
+
+@pytest.mark.parametrize(("takes_constants", "folded_bytes"), [(True, 16), (False, 0)])
+def test_the_work_of_an_undone_run_of_constant_folding_does_not_count(
+    takes_constants: bool, folded_bytes: int
+) -> None:
+    def why_not(op: Op) -> str | None:
+        is_refused = op.code == "ADD" and any(v is not None and v.is_const for v in op.inputs)
+        return "has a constant" if is_refused and not takes_constants else None
+
+    text = "graph main(%x: f32[4]) -> %y {\n  %e = Exp([1.0, 2, 3, 4])\n  %y = Add(%x, %e)\n}"
+    context = Context(target=TargetRules([why_not]))
+    assert run_for_target(find_pass("fold_constants")(), circlekit.parse(text), context) == takes_constants
+    assert context.folded.bytes == folded_bytes
 
 
 def test_a_pass_that_asks_for_nothing_runs_where_nothing_is_lost(wild: str) -> None:

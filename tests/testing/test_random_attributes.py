@@ -48,6 +48,7 @@ def test_attributes_that_follow_from_operands(m: ModelBuilder) -> None:
     assert {item["axis"] for item in unpacked} == set(range(-4, 4))
     assert all(item["num"] == SHAPE[item["axis"]] for item in unpacked)
     assert derived_attributes(m, REGISTRY["UNPACK"], [None]) == {}
+    assert derived_attributes(m, REGISTRY["UNPACK"], [m.constant(1.0)]) == {}
     assert derived_attributes(m, REGISTRY["PACK"], [x, x, x])["values_count"] == 3
     splits = drawn(lambda: derived_attributes(m, REGISTRY["SPLIT"], [x, x])["num_splits"])
     assert splits == {1, 2, 3}

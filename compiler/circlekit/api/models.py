@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -247,6 +247,16 @@ def check_output_path(output: FilePath) -> None:
         if path.is_dir():
             raise FileError(f"expected the name of a file, got the directory {path}")
         require_directory(path)
+
+
+def check_output_paths(outputs: Iterable[FilePath]) -> None:
+    """Call ``check_output_path`` for each of ``outputs``; raise FileError if two are the same file."""
+    files: set[str] = set()
+    for output in outputs:
+        check_output_path(output)
+        if (file := os.path.realpath(output)) in files:
+            raise FileError(f"expected different files to write, got {os.fspath(output)} twice")
+        files.add(file)
 
 
 def refuse_overwriting(source: FilePath, output: FilePath) -> None:

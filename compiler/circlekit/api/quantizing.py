@@ -253,8 +253,8 @@ def _further_notes(
 ) -> Iterator[str]:
     """Yield the notes that apply.
 
-    They say that the calibration is incomplete, that nothing was quantized, that the file grows, or that
-    sparse constants became dense.  ``densified``: the number of these constants.
+    They say that the calibration is incomplete, that the scheme is for no operator, that the file grows, or
+    that sparse constants became dense.  ``densified``: the number of these constants.
     """
     if calibration is not None and not calibration.is_complete:
         yield f"the calibration was interrupted: it covers only {counted(calibration.samples, 'sample')}"

@@ -30,8 +30,8 @@ class Parser(HelpParser):
     are the parts of the command line, which may be flags, values or positional arguments.
 
     ``synopsis``: the arguments that the usage shows by name, such as "input output" or "--input_model MODEL".
-    ``load_flags``: a function that adds more flags.  It may be slow, so it is called only for words that ask
-    for help or have an unknown flag.
+    ``load_flags``: a function that adds more flags.  It may be slow, so it is called only if a word asks for
+    help, or begins with ``-`` and is not a known flag.
     ``one_usage``: for a command of ONE, the exit code for wrong usage; the message then begins as ONE's
     messages do.  None for other commands.
     """
@@ -96,7 +96,7 @@ class Parser(HelpParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words whose flags may be spelled with ``-`` or ``_``.
 
-        Before that, if the words ask for help or have an unknown flag, call ``load_flags``.
+        Before that, call ``load_flags`` if the words require it (see the class).
         """
         words = list(sys.argv[1:] if args is None else args)
         end = words.index("--") if "--" in words else len(words)  # words after -- are not flags
@@ -140,7 +140,7 @@ class Parser(HelpParser):
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """A formatter that wraps help texts only at spaces, and leaves indented paragraphs unchanged."""
+    """A formatter that wraps lines only at spaces; descriptions are formatted by ``paragraphs``."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)
@@ -266,7 +266,7 @@ def model_path(word: str) -> str:
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
     """Return a type for argparse: a number of the type ``kind``, not inf, for which ``fits`` returns True.
 
-    ``expected``: the words of the error for all other texts, such as "a number above 0".
+    ``expected``: the words of the error for all other texts, such as "a finite number".
     """
 
     def parse(text: str) -> float:
@@ -286,4 +286,4 @@ finite_number = _number(float, "a finite number", math.isfinite)
 integer = _number(int, "an integer", lambda number: isinstance(number, int))  # any integer, but not nan
 positive_count = _number(int, "an integer above 0", lambda number: number > 0)
 non_negative_number = _number(float, "a finite number that is not negative", lambda number: number >= 0)
-positive_number = _number(float, "a number above 0", lambda number: number > 0)
+positive_number = _number(float, "a finite number above 0", lambda number: number > 0)

@@ -216,9 +216,11 @@ def parse_pass(text: str) -> str:
 
 def parse_pass_or_all(text: str) -> str:
     """Return "all" for "all", else the name of the pass ``text``."""
+    if text == "all":
+        return text
     if Path(text).is_file():  # the name was forgotten, so argparse takes the model for it
         raise argparse.ArgumentTypeError(f"expected the name of a pass, or all, got the file {text}")
-    return text if text == "all" else parse_pass(text)
+    return parse_pass(text)
 
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of different flags has no effect."

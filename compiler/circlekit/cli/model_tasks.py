@@ -130,10 +130,11 @@ _RUN = {"passes": _passes, "cfg": _configuration, "command": _command}
 
 def _called(task: Task, words: Sequence[str], command: OwnCommand) -> TaskResult:
     """Run ``command``, which belongs to circlekit, in this process with the arguments ``words``."""
-    printed = io.StringIO()
+    content = io.BytesIO()  # bytes: a command may write a model to the standard output
+    printed = io.TextIOWrapper(content, "utf-8", "backslashreplace", write_through=True)
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         code = command(words)
-    return _concluded(task, code, printed.getvalue())
+    return _concluded(task, code, content.getvalue().decode(errors="replace"))
 
 
 def _run_program(task: Task, words: Sequence[str]) -> TaskResult:

@@ -58,7 +58,7 @@ class Similarity:
     ``cosine``: the cosine of the angle between the arrays as vectors; None if the product of their lengths is
     0 or not finite.
     ``psnr``: the range of the reference (largest minus smallest element) divided by the root of the mean
-    squared difference, in dB.  None: all elements of the reference are equal.  inf: there is no difference.
+    squared difference, in dB.  None: all elements of the reference are equal.  inf: this mean is 0.
     -inf: the range or a square is too large for float64.
     ``magnitude``: the largest absolute value of the reference.
     """
@@ -100,7 +100,7 @@ def decibels(signal: float, noise: float, factor: int = 10) -> float | None:
 
     ``factor``: 10 if signal and noise are sums of squares, 20 if they are magnitudes.  Both are at least 0.
     Return None if ``signal`` is 0, and inf if only ``noise`` is 0.  Otherwise, return -inf if one of them is
-    inf, because it was too large for float64.
+    inf (too large for float64), or if the quotient is 0 in float64.
     """
     if not signal or not noise:
         return math.inf if signal else None

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import saturated
-from circlekit.ops.quantized_values import is_quantized, per_tensor_quantization
+from circlekit.ops.quantized_values import is_quantized, per_tensor_quantization, zero_point_of
 
 
 def real_numbers(value: Value, array: Array) -> Array:
@@ -22,8 +22,7 @@ def real_numbers(value: Value, array: Array) -> Array:
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
         return array.astype(np.float64) if array.dtype.kind in "fiub" else array
-    zero_point = float(form.zero_point.sum())  # the one zero point, or 0 if none is stored
-    return (array.astype(np.float64) - zero_point) * float(form.scale[0])
+    return (array.astype(np.float64) - zero_point_of(value)) * float(form.scale[0])
 
 
 def stored_numbers(value: Value, numbers: Array) -> Array:
@@ -36,7 +35,7 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
     """
     form, dtype = per_tensor_quantization(value), value.dtype.numpy
     if form is not None and is_quantized(value):
-        numbers = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
+        numbers = np.rint(numbers / float(form.scale[0])) + zero_point_of(value)
     if dtype is not None and dtype.kind in "iu" and numbers.dtype.kind == "f":
         return saturated(numbers, dtype)
     with np.errstate(over="ignore"):  # a number may exceed float16
@@ -76,4 +75,4 @@ def _form(value: Value) -> tuple[object, ...]:
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
         return (value.dtype,)
-    return value.dtype, float(form.scale[0]), float(form.zero_point.sum())
+    return value.dtype, float(form.scale[0]), zero_point_of(value)

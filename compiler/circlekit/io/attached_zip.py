@@ -27,9 +27,10 @@ MAX_COMMENT_BYTES = 0xFFFF  # the comment, the last part of the end record, has 
 
 
 def attached_archive(data: memoryview) -> bytes:
-    """Return the zip archive at the end of a model file; b"" if there is none, or if it is malformed.
+    """Return the zip archive at the end of a model file; b"" if there is none, or if it has no files.
 
-    Offsets in the returned archive count from its own start.
+    An archive does not count if its directory, or the signature of its first file, is malformed; the other
+    files are not checked.  Offsets in the returned archive count from its own start.
     """
     tail = bytes(data[-_END.size - MAX_COMMENT_BYTES :])
     at = len(tail) - _END.size + 4  # the signature may occur in the comment, which ends the file

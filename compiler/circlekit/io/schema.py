@@ -62,9 +62,10 @@ class Field(NamedTuple):
     """One field of a table.
 
     ``slot``: its number in the table, from 0 on.  ``code``: the type code (see SCALARS) of the scalar, of a
-    vector's elements, or "I" for an offset to anything else.  ``enum``: the enum whose values the field has,
-    or the union of the field; None for other fields.  ``table``: for a table or a vector of tables, the name
-    of the table's type.  ``is_data``: whether the field is the data of a buffer.
+    vector's elements, or "I" for an offset to anything else.  ``default``: the value of a scalar that the
+    file lacks, an enum value by name.  ``enum``: the enum whose values the field has, or the union of the
+    field; None for other fields.  ``table``: for a table or a vector of tables, the name of the table's type.
+    ``is_data``: whether the field is the data of a buffer.
     """
 
     name: str

@@ -201,10 +201,10 @@ class Op(Declaration):
         if index < 0:
             raise ModelError(f"{type(self).__name__}: expected an operand index of at least 0, got {index}")
         self._expect_operand(index, value)
-        while index >= len(self.inputs):
-            self.inputs.append(None)
+        count = len(self.inputs)
+        self.inputs += [None] * (index + 1 - count)
         old = self.inputs[index]
-        if old is value:
+        if old is value and index < count:
             return
         if old is not None:
             del old._uses[self, index]

@@ -142,9 +142,9 @@ def require_same_float(op: Op) -> None:
 
 def require_int_list(numbers: Any, name: str) -> list[int]:
     """Return the elements of the attribute ``name`` as int; raise ModelError unless it lists integers."""
-    if not isinstance(numbers, list | tuple | np.ndarray):
+    listed = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+    if not isinstance(listed, list | tuple):
         raise ModelError(f"expected a list of integers in {name}, got {numbers!r}")
-    listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
             raise ModelError(f"expected integers in {name}, got {number!r}")

@@ -114,7 +114,7 @@ def integers(
     Halves are rounded to the even integer.
     ``scale``, ``zero_point``: vectors with one element, or with one element for each index of ``axis``.
     ``narrow``: the lowest integer of ``dtype`` is not used, as for weights.
-    The result has the shape of ``numbers`` and the numpy dtype of ``dtype``; int4 has the numpy dtype int8.
+    The result has the shape of ``numbers`` and the numpy dtype of ``dtype``, or int8 if there is none.
     Raise ModelError for NaN.
     """
     if np.isnan(numbers).any():

@@ -66,7 +66,10 @@ def planned_op(
 
 
 def _planned(value: Value, form: TensorForm | None) -> Value:
-    """Return a copy of ``value`` with the dtype and the quantization of ``form``, but the same data."""
+    """Return a copy of ``value`` with the dtype and the quantization of ``form``, but the same data.
+
+    If ``form`` is None, the copy has the dtype and the quantization of ``value``.
+    """
     dtype, quantization = value.dtype, value.quantization
     if form is not None:
         dtype, quantization = form.dtype, form.quantization(value.name)

@@ -14,7 +14,7 @@ from circlekit.quant.plan import Plan
 from circlekit.quant.scheme import SCHEMES
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators that convert between integers and floats, or between integers with different scales."""
+"""Operators that convert between dtypes (float16 and float32, too), or between scales."""
 
 NAME_CHARACTERS = 60
 """The largest number of characters of a tensor's name that the text shows."""
@@ -112,7 +112,7 @@ class QuantizationReport:
             yield from format_columns(rows).splitlines()
         if conversions := self._conversions():
             added = ", ".join(f"{count} {code}" for code, count in conversions.items())
-            yield f"conversions between integers and floats, or between scales: {added}"
+            yield f"conversions between dtypes, or between scales: {added}"
         yield from self._float_lines()
         yield from (f"note: {note}" for note in self.notes)
         yield f"quantized in {self.seconds:.2f} s"

@@ -48,9 +48,9 @@ class Scheme:
     ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.  With
     blocks, ``per_channel`` does not count.
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
-    ``fallback``: the name of another scheme, or None.  If the target cannot run an operator in this scheme,
-    the operator gets the fallback.  If there is none, or if it quantizes no constant of the operator, the
-    operator stays float.
+    ``fallback``: the name of another scheme, or None.  An operator gets the fallback if the target cannot run
+    it in this scheme, or if a tensor has no range.  It stays float if there is no fallback, if the fallback
+    quantizes no constant of it, or if its numbers cannot be quantized (NaN, for example).
     """
 
     name: str
@@ -125,7 +125,7 @@ def find_scheme(name: str) -> Scheme | None:
     if name == NO_SCHEME:
         return None
     if name not in SCHEMES:
-        known = ", ".join([*SCHEMES, NO_SCHEME])
-        near = did_you_mean(name, SCHEMES)
-        raise UnsupportedError(f"no scheme is named {shown(name)}{near}; there are {known}")
+        known = [NO_SCHEME, *SCHEMES]
+        near = did_you_mean(name, known)
+        raise UnsupportedError(f"no scheme is named {shown(name)}{near}; there are {', '.join(known)}")
     return SCHEMES[name]

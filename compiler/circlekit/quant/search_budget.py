@@ -17,7 +17,7 @@ OPERATOR_WORK = 1.5e6
 # The approximate costs of the steps of a search, for each sample, in runs of the float model.
 
 ROTATION_RUNS = 24.0
-"""The cost of comparing the rotated model with the original."""
+"""The cost of comparing the rotated model with the original (see ``techniques.rotation``)."""
 
 COLLECTING_RUNS = 3.0
 """The cost of observing ranges."""
@@ -26,7 +26,7 @@ COLLECTING_NUMBERS_RUNS = 5.0
 """The cost of observing ranges and histograms."""
 
 CORRECTING_RUNS = 6.0
-"""The cost of a sweep that corrects biases."""
+"""The cost of a sweep over the layers (``techniques.layer_sweep``) that corrects biases."""
 
 COMPARING_RUNS = 2.0
 """The cost of a sweep that only measures the error."""

@@ -104,27 +104,24 @@ class SettingsSearch:
     def run(self) -> Settings:
         """Change one setting at a time and keep what helps; return the settings that were kept."""
         best, activations = Settings(estimator=self.trials.estimator), self.trials.activations
-        changes: list[Change]
         if len(self.trials.tried) < 2:
             self.notes.append("only one sample: settings cannot be compared, the defaults are kept")
-            return best
         if activations is None:  # then there are no ranges to choose
             return best
-        if activations.bits == EQUALIZED_BITS and "equalization" not in self.without:
+        is_wide = activations.bits > EQUALIZED_BITS  # 16 bits
+        if len(self.trials.tried) > 1 and not is_wide and "equalization" not in self.without:
             if self.trials.equalized(1.0) is self.trials.model:
                 self.notes.append("equalization: no layer can be equalized")
             else:
-                changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
-                best = self._best(
-                    best, changes, self._corrected, "with corrected biases, on samples held back"
-                )
-        is_wide = activations.bits > EQUALIZED_BITS  # 16 bits
-        best = replace(best, widening=SAFE_WIDENING) if is_wide else best
+                changes: list[Change] = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
+                best = self._best(best, changes, self._corrected, "with corrected biases")
+        # a trial cannot judge wider ranges: the few samples held back rarely have numbers outside of the
+        # ranges.  So wider ranges are the default, and a trial without them must win by a clear gain
+        if is_wide:
+            best = replace(best, widening=SAFE_WIDENING)
+        elif "ranges" not in self.without:
+            best = replace(best, margin=True)
         if len(self.trials.tried) >= QUARTERS and "ranges" not in self.without:
-            if not is_wide:
-                # a trial cannot judge a margin: the few samples held back rarely have numbers outside of the
-                # ranges.  So a margin is the default, and a trial without it must win by a clear gain
-                best = replace(best, margin=True)
             changes = _changes_of_ranges(activations.bits)
             best = self._best(best, changes, self._held_back, "on samples held back")
         return best

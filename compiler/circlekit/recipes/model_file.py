@@ -3,7 +3,7 @@
 
 The properties are those of the tables in the file, as other programs read them, not those of the IR.
 A table of the schema (Model, SubGraph, Operator, Tensor) is a dict {field: value} (``Tree``).  It has only
-the fields that the file has; for others, ``tree.get(field, default)`` gives the default of the schema.
+the fields that the file has; a reader gives the schema's default: ``tree.get(field, default)``.
 """
 
 from __future__ import annotations

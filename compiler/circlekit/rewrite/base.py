@@ -111,6 +111,8 @@ class Context:
     ``target``: what the target allows; None: there is no restriction.
     ``default_rules``: the rules of the format's default target, for passes that need rules even if ``target``
     is None; made when the first such pass asks for them.
+    ``nhwc``: names of inputs and outputs that were NHWC before a pass changed the layout of other ones, and
+    with it perhaps removed the Transpose that showed this.
     """
 
     format: str = "circle"
@@ -124,6 +126,7 @@ class Context:
     folded: FoldedWork = field(default_factory=FoldedWork)
     target: TargetRules | None = None
     default_rules: TargetRules | None = None
+    nhwc: set[str] = field(default_factory=set)
 
     @property
     def may_rewrite(self) -> bool:

@@ -52,7 +52,7 @@ class PartTable:
 
         ``backends`` must be a list that is not empty.  It must contain ``default`` and all backends that the
         tables assign.  ``comply`` must be one of COMPLY.
-        Messages about backends are in ONE's words.
+        Some messages are in ONE's words.
         """
         if self.comply not in COMPLY:
             raise FormatError(f"expected comply {' or '.join(COMPLY)}, got {self.comply!r}")

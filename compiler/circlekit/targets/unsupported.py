@@ -114,7 +114,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
     for value in dict.fromkeys(graph.outputs):
         op = value.producer
         if op is None or not value.users or len(_before(value.users)) == len(graph):
-            continue  # an output without readers keeps its memory
+            continue  # inputs, constants, and outputs without readers keep their memory
         reason = f"{target.title} releases the memory of this output after the last operator that reads it"
         remedy = f"export a copy of %{value.name} as the output instead"
         index, code = graph.ops.index(op), code_of(op)

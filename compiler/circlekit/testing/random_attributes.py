@@ -37,8 +37,7 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         found["values_count"] = len(operands)
     if "num_splits" in names:
         found["num_splits"] = 1 + m.below(3)
-    if "num" in names and operands and operands[0] is not None:
-        shape = m.shape(operands[0])
+    if "num" in names and operands and operands[0] is not None and (shape := m.shape(operands[0])):
         found["axis"] = m.below(2 * len(shape)) - len(shape)
         found["num"] = shape[found["axis"]]
     if "depth_multiplier" in names:  # onert and XNNPACK read it, LiteRT's kernels do not

@@ -36,6 +36,7 @@ class Option:
     """An option of a driver: the key ``name`` in configuration files, the flag ``--name`` on command lines.
 
     ``help``: its text on the help page.  ``short``: the short flag with its dash, such as ``-i``.
+    ``kind``: what follows the flag.
     ``default``: the value if the option is not given; None: there is no value then.
     ``required``: whether it must be given.
     ``parse``: converts a text; raises ValueError for a wrong text.  ``Values`` keep the text itself.

@@ -35,7 +35,8 @@ def test_many_records_are_printed_in_part(count: int, tmp_path: Path, capsys: Ou
     more = [line for line in lines if "more record" in line]
     rest = count - MAX_PRINTED_RECORDS
     noun = "more record" if rest == 1 else "more records"
-    assert more == ([f"... and {rest} {noun}; -o saves all outputs, --json prints all"] if rest > 0 else [])
+    line = f"... and {rest} {noun}; -o saves all outputs, --json prints all records"
+    assert more == ([line] if rest > 0 else [])
     assert f"{count} record" in lines[1]
 
 

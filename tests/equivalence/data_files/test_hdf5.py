@@ -13,7 +13,7 @@ import pytest
 
 from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.data_files.array_files import compare_files
-from circlekit.errors import CirclekitError, FileError, FormatError
+from circlekit.errors import CirclekitError, FileError, FormatError, UnsupportedError
 from circlekit.ir.value import Array
 
 ARRAYS: list[tuple[str, Array]] = [
@@ -48,6 +48,20 @@ def test_reading_gives_what_was_written(tmp_path: Path) -> None:
         read = hdf5.read(write(tmp_path / "a.h5", arrays))
         assert [name for name, _ in read] == [name for name, _ in arrays]
         assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(read, arrays, strict=True))
+
+
+def test_a_number_is_read_as_an_array_of_rank_0(tmp_path: Path) -> None:
+    ((_, array),) = hdf5.read(write(tmp_path / "a.h5", [("x", np.array(1.5, np.float32))]))
+    assert isinstance(array, np.ndarray)
+    assert array.shape == ()
+
+
+def test_names_that_hdf5_cannot_hold_are_refused(tmp_path: Path) -> None:
+    one, name = np.ones(1, np.float32), "\xe9" * (hdf5.MAX_NAME_BYTES // 2)  # two bytes each
+    ((read, _),) = hdf5.read(write(tmp_path / "a.h5", [(name, one)]))
+    assert read == name
+    with pytest.raises(UnsupportedError, match="name of at most 65000 bytes in an HDF5 file, got 65001: "):
+        hdf5.encode([(name + "a", one)])
 
 
 def test_datasets_are_read_from_groups_of_limited_depth(tmp_path: Path) -> None:

@@ -216,6 +216,16 @@ def test_bytes_of_another_type_are_no_raw_data(tmp_path: Path) -> None:
         read_records(tmp_path / "x.h5", model)
 
 
+def test_an_empty_array_of_another_type_is_a_record_if_the_rank_is_unknown(tmp_path: Path) -> None:
+    model = parse_model("graph g(%x: f32[*]) -> %y { %y = Abs(%x) }")
+    hdf5(tmp_path / "x.h5", {"0/0": np.zeros((0, 3), np.float32)})
+    ((array,),) = read_records(tmp_path / "x.h5", model).values()
+    assert array.shape == (0, 3)
+    hdf5(tmp_path / "x.h5", {"0/0": np.zeros((0, 3))})
+    with pytest.raises(ShapeError, match=r"expected f32\[\*\], got f64\[0,3\]"):
+        read_records(tmp_path / "x.h5", model)
+
+
 THREE_INPUTS = parse_model("graph g(%a: i8[3], %b: f32[2], %c: i8[]) -> %a, %b, %c {}")
 UNSIZED = parse_model("graph g(%a: i8[3], %b: f32[?]) -> %a, %b {}")
 
@@ -360,6 +370,13 @@ def test_strings(tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", **wrong)
         with pytest.raises(ShapeError, match=r"x.npz: input %"):
             read_records(tmp_path / "x.npz", model)
+
+
+@pytest.mark.parametrize("number", [0xD800, 0x110000])
+def test_strings_that_are_not_unicode(number: int, tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", np.array([ord("a"), number], np.uint32).view("U1"))
+    with pytest.raises(FormatError, match=r"s\.npy: input %s: expected strings of Unicode characters"):
+        read_records(tmp_path / "s.npy", parse_model("graph g(%s: str[2]) -> %s {}"))
 
 
 @pytest.mark.parametrize("texts", [[b"a\0b", "\xe9".encode(), b"", b"\xff"], [], [b""]])

@@ -121,3 +121,9 @@ def test_fillers_of_booleans() -> None:
         assert filled("constant", number, dtype=DType.BOOL, count=1).tolist() == [number != 0]
         assert filled("uniform", number, number, dtype=DType.BOOL, count=1).tolist() == [number >= 0.5]
     assert filled("uniform", 0.5, 0.5, dtype=DType.BOOL, count=1).tolist() == [True]
+
+
+def test_numbers_beyond_the_largest_float_are_infinite_without_a_warning() -> None:
+    for name in ("gaussian", "arange", "uniform"):
+        assert np.isinf(filled(name, 1e308, 1e308, dtype=DType.FLOAT32, count=5)).any()
+        assert not np.isnan(filled(name, 1e308, 1e308, dtype=DType.FLOAT64, count=5)).any()

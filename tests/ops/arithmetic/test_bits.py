@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import ModelError, ShapeError
+import circlekit as ck
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8, u16, u32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Shape, Value
@@ -51,6 +52,14 @@ def test_bitcast_that_does_not_fit() -> None:
     op = Bitcast(Value("x", u8, (2, 3)), results=[Value("y", u16, (2,))])
     with pytest.raises(ShapeError, match=r"BITCAST to u16: expected a last dimension of 2, got \[2,3\]"):
         op.infer()
+
+
+@pytest.mark.parametrize(("before", "after"), [("i4", "i8"), ("i4", "i4"), ("i8", "i4")])
+def test_bitcast_of_packed_integers_has_no_kernel(before: str, after: str) -> None:
+    """An array has one element of int4 in each byte, a file two."""
+    model = ck.parse(f"graph main(%x: {before}[4]) -> %y {{ %y = Bitcast(%x) : {after}[4] }}")
+    with pytest.raises(UnsupportedError, match=f"BITCAST from {before} to {after} has no kernel"):
+        ck.run(model, [np.zeros(4, np.int8)])
 
 
 @pytest.mark.parametrize("kind", [BitwiseXor, RightShift])

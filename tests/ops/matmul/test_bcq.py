@@ -122,6 +122,9 @@ def test_operands_that_do_not_fit_are_refused() -> None:
     odd, table = const([3, 20, 1], np.int32), Value("b", i32, (60, 2))
     with pytest.raises(ShapeError, match="clusters have 3 numbers, expected pairs of bits and rows"):
         BcqGather(Value("a", f32, (60,)), table, Value("i", i32, (7,)), odd)
+    for numbers in ([-1, 2, 1, 6], [1, -2, 1, 6]):
+        with pytest.raises(ShapeError, match="clusters: expected bits and rows of 0 or more, got -"):
+            decoded(np.ones(4, np.float32), np.zeros((4, 1), np.int32), np.array(numbers), 32)
     with pytest.raises(ShapeError, match="input has 5 rows, expected the hidden size 64"):
         BcqFullyConnected(
             Value("x", f32, (5, 2)),

@@ -370,6 +370,13 @@ def test_batch_matmul_hybrid_without_rows(asymmetric: bool, shape: tuple[int, ..
     check(BatchMatMul(var(x), y, asymmetric_quantize_inputs=asymmetric), x)
 
 
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_batch_matmul_hybrid_without_columns(asymmetric: bool) -> None:
+    y = Value.constant("", np.ones((8, 0), np.int8), per_tensor(0.03))
+    x = np.ones((2, 8), np.float32)
+    check(BatchMatMul(var(x), y, asymmetric_quantize_inputs=asymmetric), x)
+
+
 # -- what has no kernel ------------------------------------------------------------------------
 
 

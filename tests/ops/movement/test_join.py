@@ -52,6 +52,13 @@ def test_fused_activation_of_integers_limits_what_they_stand_for() -> None:
     assert kernel_results(op, [x, x])[0].tolist() == [126, 130, 130] * 2  # -1 and 1 are 126 and 130
 
 
+def test_fused_activation_of_integers_with_a_recorded_range_but_no_scale() -> None:
+    x = np.array([-3, 4, 9], np.int32)
+    op = Concatenation(var(x), act=Activation.RELU6)
+    op.output.quantization = Quantization(min=np.array([-3.0], np.float32), max=np.array([9.0], np.float32))
+    assert kernel_results(op, [x])[0].tolist() == [0, 4, 6]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "i2", "i1", "u1", "u4"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_pack(dtype: str, axis: int) -> None:

@@ -9,8 +9,15 @@ import platform
 import numpy as np
 import pytest
 
+import circlekit
 from circlekit.ops.arithmetic.activation import Tanh
-from circlekit.ops.numerics.float_functions import eigen_tanh_plus_one, erfc, fdlibm_tanh, normal_cdf
+from circlekit.ops.numerics.float_functions import (
+    eigen_tanh_plus_one,
+    erfc,
+    fdlibm_tanh,
+    normal_cdf,
+    round_to_bfloat16,
+)
 from tests.ops.litert import graph_of, run_litert, var
 
 
@@ -65,3 +72,20 @@ def test_normal_cdf() -> None:
     np.testing.assert_allclose(normal_cdf(x), wanted, rtol=1e-5)
     np.testing.assert_allclose(normal_cdf(x), wanted, rtol=0, atol=2e-7)
     assert normal_cdf(np.zeros(1, np.float32)).tolist() == [0.5]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 2)])
+def test_rounding_to_bfloat16_keeps_the_shape(shape: tuple[int, ...]) -> None:
+    for bits, rounded in ((0x3F818000, 0x3F820000), (0x3F808000, 0x3F800000), (0xFFFFFFFF, 0xFFC00000)):
+        x = np.full(shape, bits, np.uint32).view(np.float32)
+        got = round_to_bfloat16(x)
+        assert got.shape == shape
+        np.testing.assert_array_equal(got.view(np.uint32), np.full(shape, rounded, np.uint32))
+
+
+@pytest.mark.parametrize("operator", ["Neg(%x)", "Add(%x, %x)", "Cast(%x)"])
+def test_a_bfloat16_scalar_stays_a_scalar(operator: str) -> None:
+    dtype = "f32" if operator == "Cast(%x)" else "bf16"
+    model = circlekit.parse(f"graph main(%x: {dtype}[]) -> %y {{ %y = {operator} : bf16[] }}")
+    (out,) = circlekit.run(model, [np.array(1.5, np.float32)])
+    assert out.shape == ()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -80,6 +81,13 @@ def test_erf() -> None:
     assert_close(out, np.array([math.erf(v) for v in x], np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_erf_of_small_numbers_keeps_their_digits(dtype: str) -> None:
+    x = np.array([1e-20, -1e-10, 1e-6, 0.0, -0.0], dtype)
+    (out,) = custom("Erf", [x], [(dtype, 5)])
+    assert out.tobytes() == np.array([math.erf(v) for v in x], dtype).tobytes()  # signs of 0, too
+
+
 @pytest.mark.parametrize("lower", [-1, 0, 1])
 @pytest.mark.parametrize("upper", [-1, 0, 2])
 def test_matrix_band_part(lower: int, upper: int) -> None:
@@ -108,6 +116,27 @@ def test_split_v() -> None:
     assert [p.shape for p in parts] == [(2, 3), (2, 4), (2, 0)]
     with pytest.raises(ShapeError, match=r"sum of at most 7, got \[3, 5, -1\]"):
         custom("SplitV", [x, np.array([3, 5, -1]), np.array(1)], shapes)
+
+
+@pytest.mark.parametrize(
+    ("x", "filter", "bias"),
+    [
+        ((1, 3, 3, 2), (4, 3, 3), (4,)),
+        ((1, 3, 3, 2), (4, 3, 3, 3), (4,)),
+        ((1, 3, 3, 2), (4, 3, 3, 2), (3,)),
+        ((0, 3, 3, 2), (4, 3, 3, 2), (4,)),
+    ],
+)
+def test_convolution_2d_transpose_bias_names_shapes_that_do_not_fit(
+    x: tuple[int, ...], filter: tuple[int, ...], bias: tuple[int, ...]
+) -> None:
+    found = re.escape(f"got {x}, {filter} and {bias}")
+    with pytest.raises(ShapeError, match=rf"a filter \[O,KH,KW,I\] and a bias \[O\], {found}"):
+        custom(
+            "Convolution2DTransposeBias",
+            [numbers(*x), numbers(*filter), numbers(*bias)],
+            [("f4", 1, 5, 5, 4)],
+        )
 
 
 def test_known_custom_operators_are_pure() -> None:

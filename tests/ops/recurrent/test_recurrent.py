@@ -231,3 +231,6 @@ def test_gru_refuses_wrong_shapes_and_return_sequences() -> None:
     op = Gru(values[0], weights[0], None, weights[1], None, values[4], return_sequences=True)
     with pytest.raises(UnsupportedError, match="GRU with return_sequences"):
         kernel_results(op, [np.zeros(v.static_shape, np.float32) for v in op.inputs if v is not None])
+    op = Gru(values[0], weights[0], const(np.zeros(12, np.int32)), weights[1], None, values[4])
+    with pytest.raises(UnsupportedError, match="GRU on float32, int32 has no kernel"):
+        kernel_results(op, [np.zeros(v.static_shape, np.float32) for v in op.inputs if v and not v.is_const])

@@ -10,6 +10,7 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.quantized_values import dtype_limits
 from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, Softmax
 from tests.ops.litert import check, kernel_results
@@ -63,6 +64,13 @@ def test_softmax_of_8_bits_needs_a_beta_of_0_or_more(dtype: DType) -> None:
     assert kernel_results(Softmax(data, beta=0.0, results=[result]), [x])[0].tolist() == [[low + 64] * 4]
     with pytest.raises(UnsupportedError, match=r"beta of 0 or more for 8-bit data, got -0\.5"):
         kernel_results(Softmax(data, beta=-0.5, results=[softmax_result(data, dtype)]), [x])
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_softmax_of_8_bits_with_a_negative_beta_follows_the_optimized_kernels(dtype: DType) -> None:
+    data, x = quantized(dtype, (2, 7), 0.1, 3), draw(generator("negative beta"), dtype, (2, 7))
+    with following(Kernels.OPTIMIZED):
+        check(Softmax(data, beta=-0.5, results=[softmax_result(data, dtype)]), x, optimized=True)
 
 
 @pytest.mark.parametrize("scale", [2.0**-26, 1e-8, 1e-9, 1e-18, 1e-30])

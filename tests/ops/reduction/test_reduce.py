@@ -51,6 +51,13 @@ def test_integers_wrap(code: str) -> None:
     check(REGISTRY[code](var(x), ints([1])), x)
 
 
+def test_a_sum_of_int64_wraps_before_it_becomes_a_mean() -> None:
+    """Sums of 2^63, -2^63, -2^63 - 1, and of the largest number."""
+    big = 2**62
+    x = np.array([[big, big], [-big, -big], [-big, -big - 1], [big - 1, big]])
+    check(Mean(var(x), ints([1])), x)
+
+
 @pytest.mark.parametrize("code", ["MEAN", "SUM", "REDUCE_MAX"])
 @pytest.mark.parametrize("axes", [[0], [-1, 3], []])
 def test_a_scalar_is_reduced_to_itself(code: str, axes: Any) -> None:

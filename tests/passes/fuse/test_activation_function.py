@@ -102,8 +102,9 @@ def test_quantized_values_need_one_grid() -> None:
     check_pass(other, NAME, refused="%z: has other quantization parameters than %y")
 
 
-def test_integers_without_quantization_stay() -> None:
-    text = graph("%y = Add(%x, %o)\n%z = Relu(%y)", type="i8[4]")
+@pytest.mark.parametrize("recorded", ["", "quant(min: -1.0, max: 9.0)"])
+def test_integers_without_a_scale_stay(recorded: str) -> None:
+    text = graph(f"%y = Add(%x, %o) : i8[4] {recorded}\n%z = Relu(%y) : i8[4] {recorded}", type="i8[4]")
     assert any("%y: expected f32 or quantized values, got i8" in s for s in refusals(text, NAME))
 
 

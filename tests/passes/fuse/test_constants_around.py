@@ -38,6 +38,16 @@ def test_mul_with_div(body: str, left: list[str]) -> None:
     check_pass(graph(body), "fuse_mul_with_div", expect_ops=left)
 
 
+@pytest.mark.parametrize(("limit", "count"), [(3, 3), (4, 4)])
+def test_a_quotient_is_searched_among_a_limited_number_of_values(
+    limit: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circlekit.passes.fuse.fuse_constants.MAX_SEARCHED_VALUES", limit)
+    model = parse_model(graph("%q = Div(%x, %dyn)\n%n = Neg(%q)\n%m = Mul(%n, 2.0)\n%z = Mul(%m, 4.0)"))
+    apply(model, "fuse_mul_with_div", Context())
+    assert len(model.main) == count
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

@@ -227,3 +227,19 @@ def test_coded_input_of_weights_with_other_rows_stays(columns: int) -> None:
     model = model_of(FullyConnected(Value.constant("w", weights), x), [x], bundle)
     assert FuseBcq().run(model, context) == 0
     assert "expected rows as long as those of %w" in (context.refusals or [])[0].sentence
+
+
+@pytest.mark.parametrize(("factor", "scale"), [(np.inf, 1), (1, np.inf), (1, np.nan), (1, 3)])
+def test_codes_far_from_the_weights_or_not_finite_stay(factor: float, scale: float) -> None:
+    weights, bundle = weights_and_bundle()
+    weights[0, 0] *= factor
+    bundle[1].array()[0] *= scale
+    bundle[6].array()[0, 0] = weights[0, 0]
+    x = Value("x", f32, (3, HIDDEN))
+    context = Context(refusals=[])
+    op = FullyConnected(x, Value.constant("w", weights))
+    changes = FuseBcq().run(model_of(op, [x], bundle), context)
+    assert changes == (2 if scale == 3 else 0)  # a near miss: codes that are finite
+    assert [r.sentence.partition(" by ")[0] for r in context.refusals or ()] == (
+        [] if changes else ["%w: the codes differ from the weights"]
+    )

@@ -17,7 +17,6 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.passes.layout.channel_groups import (
-    QUANTIZED_CHANNELS_MULTIPLE,
     GroupFinder,
     channelwise,
     permute_group,
@@ -99,15 +98,18 @@ graph main(%x: f32[2,4,4,6], %y: f32[2,4,4,6], %one: f32[2,4,4,1], %g: f32[1,3,3
     assert (channelwise(next(iter(model.main))) is not None) == expected
 
 
+@pytest.mark.parametrize(
+    ("call", "group"), [("DepthwiseConv2D(%x, %f)", 8), ("Mean(%x, [1]) {keep_dims: true}", 16)]
+)
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_quantized_depthwise_convolutions_need_full_groups_of_channels(extra: int) -> None:
-    channels = 2 * QUANTIZED_CHANNELS_MULTIPLE + extra
+def test_some_quantized_operators_need_full_groups_of_channels(call: str, group: int, extra: int) -> None:
+    channels = 3 * group + extra
     for kind in ("i8", "f32"):
         scale = "" if kind == "f32" else " quant(scale: 0.5, zero_point: 0)"
         model = parse_model(f"""
-graph main(%x: {kind}[1,4,4,{channels}]{scale}) -> %o {{
+graph main(%x: {kind}[1,1,1,{channels}]{scale}) -> %o {{
   %f = const {kind}[1,3,3,{channels}]{scale} ones
-  %o = DepthwiseConv2D(%x, %f) : {kind}[1,4,4,{channels}]{scale}
+  %o = {call} : {kind}[1,1,1,{channels}]{scale}
 }}""")
         assert (channelwise(next(iter(model.main))) is not None) == (kind == "f32" or not extra)
 

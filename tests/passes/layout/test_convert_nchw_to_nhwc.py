@@ -177,6 +177,23 @@ def test_reduction_after_a_transpose_that_rescales(scale: str) -> None:
     np.testing.assert_array_equal(run(model, [array])[0], run(original, [array])[0])
 
 
+@pytest.mark.parametrize(
+    ("sides", "shape", "body"),
+    [
+        (("input", "output"), "1,3,4,5", "%t = Transpose(%x, [0,2,3,1]) %y = Relu(%t)"),
+        (("output", "input"), "1,4,5,3", "%t = Relu(%x) %y = Transpose(%t, [0,3,1,2])"),
+        (("input", "output"), "1,3,4,5", "%t = Relu(%x) %y = Relu(%t)"),  # a near miss: both are NCHW
+    ],
+)
+def test_a_layout_is_known_after_its_transpose_was_removed(
+    sides: tuple[str, str], shape: str, body: str
+) -> None:
+    """The first pass removes the Transpose, which shows that the other end of the graph is NHWC already."""
+    names = [f"nchw_to_nhwc_{side}_shape" for side in sides]
+    model = converted(f"graph main(%x: f32[{shape}]) -> %y {{ {body} }}", names)
+    assert (model.main.inputs[0].shape, model.main.outputs[0].shape) == ((1, 4, 5, 3), (1, 4, 5, 3))
+
+
 def test_the_input_and_output_of_a_pool_stay() -> None:
     text = SINGLE.format("MaxPool2D(%x) {padding: VALID}")
     model = converted(text, ["nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape"])

@@ -126,3 +126,30 @@ def test_transposes_of_both_ranks_cancel() -> None:
     }"""
     passes = ["extend_rank", "optimize_layout"]
     check_pass(text, passes, ["Conv2D", "Split", "Logistic", "Mul", "Reshape", "Softmax"])
+
+
+@pytest.mark.parametrize(
+    ("line", "shape"),
+    [
+        ("Concatenation(%k, %v) {axis: 0}", [1, 2, 5]),
+        ("AddN(%k, %v)", [1, 2, 5]),
+        ("Select(%b, %v, %k)", [1, 2, 5]),
+        ("Mul(%k, %v)", [2, 5]),
+    ],
+)
+def test_constants_get_the_new_axes_where_operands_are_not_broadcast(line: str, shape: list[int]) -> None:
+    model = check_pass(
+        f"""graph main(%x: f32[1,2,5]) -> %y {{
+            %k = const f32[2,5] gaussian(0, 1)
+            %b = const bool[2,5] [[true,false,true,false,true],[true,true,true,false,false]]
+            %e = Exp(%x)
+            %v = Reshape(%e, [2,5])
+            %c = {line}
+            %s = Softmax(%c)
+            %y = Reshape(%s, [1,{4 if "Concat" in line else 2},5])
+        }}""",
+        EXTEND,
+    )
+    assert kinds(model).count("Reshape") == 0
+    constants = [v.static_shape for op in model.main for v in op.inputs if v is not None and v.is_const]
+    assert {*constants} == {tuple(shape)}

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlekit.api.rewriting import optimize
 from circlekit.interp.interpreter import run
 from circlekit.io.read.load import load
 from circlekit.ir.text import parse_model
@@ -485,3 +486,16 @@ def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) ->
     rules = TargetRules([], run_bytes=run_bytes)
     OptimizeLayout().run(model, Context(target=rules))
     assert kinds(model).count("Transpose") == kept
+
+
+def test_runs_of_a_slice_do_not_count() -> None:
+    """A Transpose before the Slice would save runs, but ``merge_data_movement`` would remove it again."""
+    text = """graph main(%x: f32[3,5,5]) -> %y {
+        %r = Relu(%x)
+        %s = Slice(%r, [0,2,4], [3,3,1])
+        %y = Reshape(%s, [3,1,3])
+    }"""
+    assert OptimizeLayout().run(parse_model(text), Context(target=TargetRules([], run_bytes=64))) == 0
+    model = parse_model(text)
+    optimize(model, target="litert-xnnpack")  # it raised an error: the two passes took turns
+    assert kinds(model) == ["Slice", "Relu", "Reshape"]

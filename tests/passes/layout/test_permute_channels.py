@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 
 from circlekit.index_maps.index_map import IndexMap
+from circlekit.interp import Interpreter
 from circlekit.ir.graph import Graph
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
+from circlekit.ops.numerics.output_stage import Kernels, following
+from circlekit.passes.layout.merge_data_movement import MergeDataMovement
 from circlekit.passes.layout.permute_channels import (
     MAX_DIGITS,
     has_weights_alone,
@@ -23,6 +26,7 @@ from circlekit.passes.layout.permute_channels import (
     orders_of_user,
     weights_of,
 )
+from circlekit.rewrite.base import Context
 
 BASE = """
 graph main(%x: f32[2,3,3,4], %o: f32[2,3,3,4]) -> %y {
@@ -128,3 +132,25 @@ def test_weights_that_a_layer_uses_alone(weights: str, bias: str, alone: bool) -
     assert has_weights_alone(layer) is alone
     assert (weights_of(layer) is not None) is (alone or bool(bias))
     assert weights_of(None) is None
+
+
+@pytest.mark.parametrize(("depth", "is_absorbed"), [(12, False), (16, True)])
+def test_quantized_transposed_convolutions_absorb_orders_of_full_groups(
+    depth: int, is_absorbed: bool
+) -> None:
+    """Channels do not change places if LiteRT's optimized kernel then rounds them differently."""
+    scale = "quant(scale: 0.05, zero_point: 3)"
+    model = parse_model(f"""
+graph main(%x: i8[1,5,5,8] {scale}) -> %y {{
+  %f = const i8[{depth},3,3,8] quant(scale: 0.004, zero_point: 0) gaussian(0, 40)
+  %a = TransposeConv([1,10,10,{depth}], %f, %x) {{stride_h: 2, stride_w: 2}} : i8[1,10,10,{depth}] {scale}
+  %b = Reshape(%a, [100,{depth // 4},4]) : i8[100,{depth // 4},4] {scale}
+  %c = Transpose(%b, [0,2,1]) : i8[100,4,{depth // 4}] {scale}
+  %y = Reshape(%c, [1,10,10,{depth}]) : i8[1,10,10,{depth}] {scale}
+}}""")
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, 5, 8)).astype(np.int8)
+    with following(Kernels.OPTIMIZED):
+        before = Interpreter(model).run([x])[0]
+        MergeDataMovement().run(model, Context())
+        assert (len(model.main.ops) == 1) is is_absorbed
+        np.testing.assert_array_equal(Interpreter(model).run([x])[0], before)

@@ -117,8 +117,10 @@ BOTH, LEAST = ["Maximum", "Minimum"], ["Maximum"]
         ("i16 quant(scale: 0.125)", "TANH", []),
         ("i32", "RELU", LEAST),
         ("i32", "RELU6", BOTH),
+        ("i32 quant(scale: 0.5, zero_point: 3)", "RELU6", BOTH),
         ("i64", "RELU_N1_TO_1", BOTH),
         ("u8", "RELU_N1_TO_1", ["Minimum"]),
+        ("u8 quant(min: -1.0, max: 9.0)", "RELU6", ["Minimum"]),
         ("bool", "RELU", []),
     ],
 )
@@ -133,6 +135,13 @@ def test_activation_of_concatenated_integers(format: str, dtype: str, act: str, 
       %y = Concatenation(%x, %x) {{axis: 1, act: {act}}} : {name}[2,6] {quantization}
     }}"""
     check(text, format, ["Concatenation", *ops])
+
+
+def test_activation_of_packed_integers_stays() -> None:
+    text = """graph main(%x: i4[2,3] quant(scale: 0.5)) -> %y {
+      %y = Concatenation(%x, %x) {axis: 1, act: RELU} : i4[2,6] quant(scale: 0.5)
+    }"""
+    assert difference(legalize(parse_model(text), "circle"), parse_model(text)) is None
 
 
 def test_legal_model_stays_unchanged() -> None:

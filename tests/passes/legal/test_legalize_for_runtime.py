@@ -94,6 +94,7 @@ LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
         ("", LIMITED, "Cast Concatenation Maximum Minimum"),
         ("", LIMITED.replace("%i, %i", "%i"), "Cast Maximum Minimum"),
         ("MINIMUM", LIMITED, "Cast Concatenation Add"),
+        ("MINIMUM", f"{LIMITED} : i32[1,8,6,8] quant(min: -1.0, max: 9.0)", "Cast Concatenation Add"),
         ("MAXIMUM", LIMITED, "Cast Concatenation Add"),
     ],
 )
@@ -104,6 +105,15 @@ def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
     the activation instead.
     """
     check(INTEGERS + body, runtime(lacks, name="onert"), ops)
+
+
+def test_the_l2_norm_of_nan_stays_nan() -> None:
+    model = check("%y = L2Normalization(%x)", runtime("L2_NORMALIZATION"), "Square Sum Sqrt Maximum Div")
+    x = np.ones((1, 8, 6, 4), np.float32)
+    x[0, 0, 0, 1] = np.nan
+    (found,) = run(model, [x])
+    assert np.isnan(found[0, 0, 0]).all()
+    assert np.isnan(found).sum() == 4
 
 
 def test_softmax_with_beta() -> None:
@@ -201,3 +211,10 @@ def test_activation_that_the_runtime_does_not_fuse(act: str, operator: str) -> N
     target = runtime(forms={"ADD": {"f32,f32:f32": NO_ACTIVATION}})
     check(f"%y = Add(%x, [1.0]) {{act: {act}}}", target, f"Add {operator}")
     check("%y = Add(%x, [1.0])", target, "Add")
+
+
+def test_an_activation_that_is_split_from_32_bit_integers_ignores_their_scale() -> None:
+    """As in LiteRT, where the scale of such an ADD does not count either."""
+    target, data = runtime(forms={"ADD": {"i32,i32:i32": NO_ACTIVATION}}), "i32[1,8,6,4] quant(scale: 0.5)"
+    body = f"%i = Cast(%x) : {data}\n%y = Add(%i, %i) {{act: RELU6}} : {data}"
+    check(body, target, "Cast Add Maximum Minimum")

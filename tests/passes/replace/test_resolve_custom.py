@@ -136,11 +136,13 @@ def test_split_v_of_invalid_sizes_stays(operands: str) -> None:
     check_refusal(text, "resolve_customop_splitv", sentence)
 
 
-def test_split_v_of_another_total_stays() -> None:
+def test_split_v_of_another_total_or_axis_stays() -> None:
     text = SPLIT.format(custom("SplitV", "%x, %sizes, 0")).replace(
         "{ %a", "{ %sizes = const i32[3] [1, 3, 3] %a"
     )
-    check_refusal(text, "resolve_customop_splitv", "%a: expected sizes that fit %x")
+    check_refusal(text, "resolve_customop_splitv", "%a: size_splits: expected a sum of 6, got [1, 3, 3]")
+    text = SPLIT.format(custom("SplitV", "%x, [1, 3, 2], 5"))
+    check_refusal(text, "resolve_customop_splitv", "%a: axis 5 is out of range for rank 2")
 
 
 def test_broadcast_to() -> None:

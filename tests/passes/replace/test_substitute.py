@@ -195,3 +195,12 @@ def test_computed_axis_of_a_split_is_refused() -> None:
         "%a, %b",
     )
     check_refusal(text, "substitute_splitv_to_split", "expected parts of equal size, got the sizes [?,?]")
+
+
+def test_gather_nd_of_one_row_becomes_gather() -> None:
+    text = "graph main(%x: f32[3,4]) -> %y { %z = GatherNd(%x, [2]) %y = Exp(%z) }"
+    check_pass(text, "substitute_gathernd_to_gather", expect_ops=["Gather", "Exp"])
+    model = circlekit.parse(text)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 12
+    circlekit.optimize(model, ["substitute_gathernd_to_gather"])
+    np.testing.assert_allclose(run_litert(model.main, [x])[0], np.exp(x[2]), rtol=1e-5)

@@ -50,6 +50,8 @@ def lstm(
         (lstm("2,1,2", 2), 10),
         (lstm("2,4,2", 2), 10 + 3 * 12),
         (lstm("4,2,2", 2, "act: TANH, time_major: true"), 10 + 3 * 12),
+        (lstm("?,4,2", 3), 10 + 3 * 12),
+        (lstm("4,?,2", 3, "act: TANH, time_major: true"), 10 + 3 * 12),
         (lstm("2,2,2", 2, "act: RELU, cell_clip: 0.25"), 12 + 14),
         (lstm("2,3,2", 2, cifg=True), 11 + 2 * 12),
     ],
@@ -147,8 +149,8 @@ def test_longest_sequence_that_is_unrolled(monkeypatch: pytest.MonkeyPatch, time
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (lstm("2,?,2", 2), "expected an input of known dimensions above 0, got f32[2,?,2]"),
-        (lstm("2,0,2", 2), "expected an input of known dimensions above 0, got f32[2,0,2]"),
+        (lstm("2,?,2", 2), "expected a known length and no empty dimension, got f32[2,?,2]"),
+        (lstm("2,0,2", 2), "expected a known length and no empty dimension, got f32[2,0,2]"),
         (lstm("2,2,2", 2).replace("f32[2,2,2]", "f32[*]"), "expected an input of f32 and rank 3, got f32[*]"),
         (lstm("2,2", 2), "expected an input of f32 and rank 3, got f32[2,2]"),
         (lstm("2,2,2", 2).replace("f32[2,2,2]", "i8[2,2,2]"), "rank 3, got i8[2,2,2]"),

@@ -125,6 +125,29 @@ def test_products_of_unknown_rank_keep_no_axis(known: str) -> None:
     assert [needed_for(op, axis, range(1)) for axis in range(3)] == [None] * 3
 
 
+@pytest.mark.parametrize(
+    ("channels", "taken", "dtype", "is_kept"),
+    [
+        ("32", 16, "i8", True),
+        ("20", 16, "i8", False),
+        ("32", 12, "i8", False),
+        ("?", 16, "i8", False),
+        ("20", 12, "f32", True),
+    ],
+)
+def test_quantized_means_keep_channels_in_full_groups(
+    channels: str, taken: int, dtype: str, is_kept: bool
+) -> None:
+    """LiteRT's optimized kernel rounds the channels after the last full group of 16 differently."""
+    scale = "quant(scale: 0.5, zero_point: 0)" if dtype == "i8" else ""
+    (op,) = circlekit.parse(f"""
+    graph main(%x: {dtype}[1,4,4,{channels}] {scale}) -> %r {{
+      %r = Mean(%x, [1, 2]) {{keep_dims: true}} : {dtype}[1,1,1,{channels}] {scale}
+    }}""").main
+    assert (needed_for(op, 3, range(taken)) is not None) is is_kept
+    assert needed_for(op, 0, range(1)) is not None
+
+
 def test_an_operand_of_unknown_rank_cannot_be_sliced() -> None:
     (op,) = circlekit.parse("graph main(%x: f32[*]) -> %r { %r = Transpose(%x, [1, 0]) : f32[2,3] }").main
     assert [needed_for(op, axis, range(1)) for axis in range(2)] == [None, None]

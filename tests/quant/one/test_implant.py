@@ -13,7 +13,7 @@ import pytest
 import circlekit
 from circlekit.api.one_tools import implant
 from circlekit.cli.quant.q_implant import q_implant
-from circlekit.errors import CirclekitError, FormatError, ModelError, ShapeError
+from circlekit.errors import CirclekitError, FormatError, ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
@@ -161,6 +161,9 @@ def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
         ({"of": "x", "value": np.zeros((2, 2), np.uint8)}, "%x: expected a constant for the integers in"),
         ({"dtype": "uint7"}, "Invalid dtype detected. uint7"),
         ({"quantized_dimension": "0"}, "expected quantized_dimension of type int, got '0'"),
+        ({"quantized_dimension": 2**31}, "expected quantized_dimension to fit 32 bits, got 2147483648"),
+        ({"quantized_dimension": 2**31 - 1}, None),
+        ({"quantized_dimension": True}, "expected quantized_dimension to fit 32 bits, got True"),
         ({"dtype": "UINT8"}, None),
         ({"value": 3}, "expected value of type str, got 3"),
     ],
@@ -187,4 +190,18 @@ def test_parameters_must_fit_their_tensors(
         check(model)
         return
     with pytest.raises(CirclekitError, match=message):
+        implant(model, path)
+
+
+@pytest.mark.parametrize("has_integers", [True, False])
+def test_a_sparse_constant_is_refused(has_integers: bool, tmp_path: Path) -> None:
+    """Dense integers with the sparsity of the floats would be a wrong file."""
+    recipe = Path(__file__).parents[3] / "recipes/passes/fold_densify.ck"
+    model = circlekit.parse(recipe.read_text().partition("rules {")[0])
+    path = write_parameters(tmp_path, floats(model))
+    if not has_integers:
+        tree = json.loads(path.read_text())
+        del tree["sparse"]["value"]
+        path.write_text(json.dumps(tree))
+    with pytest.raises(UnsupportedError, match="%sparse: expected dense float32 data, got sparse"):
         implant(model, path)

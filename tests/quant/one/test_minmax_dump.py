@@ -118,5 +118,5 @@ PLACE = "run_0/model_0/subg_0/op_0"
 def test_a_dump_holds_two_floats_at_known_places(place: str, numbers: np.ndarray, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file[f"value/{place}"] = numbers
-    with pytest.raises(FormatError, match=f"got /value/{place}"):
+    with pytest.raises(FormatError, match=rf"got .* at /value/{place}"):
         embed_ranges(circlekit.parse("graph main(%x: f32[2]) -> %x { }"), tmp_path / "a.h5")

@@ -45,6 +45,19 @@ def test_a_range_of_nearly_all_floats_has_a_scale(scheme: str) -> None:
     np.testing.assert_allclose(circlekit.run(model, [x])[0], [[0, largest]], rtol=0.01)
 
 
+def test_recorded_scales_of_zero_are_replaced() -> None:
+    """They divided by zero, with a warning of numpy."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y {
+      %w = const f32[2,8] quant(scale: 0, zero_point: 0, min: 0, max: 0) gaussian(0, 1)
+      %y = FullyConnected(%x, %w, none)
+    }
+    """)
+    expected = circlekit.run(model, samples()[0])[0]
+    circlekit.quantize(model, "one_uint8", samples())
+    np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=0.1)
+
+
 def test_int16_operands_of_concatenation_get_its_scale() -> None:
     """The kernel only copies integers, so a QUANTIZE converts an operand with another scale.
 

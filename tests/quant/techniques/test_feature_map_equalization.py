@@ -139,6 +139,9 @@ def test_commands_of_equalization(shared: Path, tmp_path: Path, capsys: pytest.C
     Path(patterns).write_text(json.dumps([{**found, "act_scale": 3}]))
     assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 255
     assert "act_scale's element is not fp32" in capsys.readouterr().err
+    assert fm_equalize(["-i", source, "-o", target, "-f", f"{tmp_path}/./out.circle"]) == 1
+    assert "expected different files to write" in capsys.readouterr().err
+    assert Path(target).read_bytes() == first
 
 
 @pytest.mark.parametrize(

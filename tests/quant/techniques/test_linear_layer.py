@@ -67,3 +67,10 @@ def test_a_layer_of_unknown_channels_is_left_out(shape: str) -> None:
         f"graph main(%x: f32{shape}) -> %y {{ %w = const f32[4,1,1,4] gaussian(0, 1)\n %y = Conv2D(%x, %w) }}"
     )
     assert linear_layer(ck.parse(text).main.ops[0]) is None
+
+
+@pytest.mark.parametrize(("dtype", "is_layer"), [("f32", True), ("f64", False), ("f16", False)])
+def test_only_float32_makes_a_layer(dtype: str, is_layer: bool) -> None:
+    weights = f"%w = const {dtype}[4,4] gaussian(0, 1)"
+    model = ck.parse(f"graph main(%x: {dtype}[1,4]) -> %y {{ {weights}\n %y = FullyConnected(%x, %w) }}")
+    assert (linear_layer(model.main.ops[0]) is not None) == is_layer

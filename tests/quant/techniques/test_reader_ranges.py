@@ -80,6 +80,12 @@ def test_ranges_stay_if_all_numbers_count_or_there_are_two_readers(reader: str) 
     assert high > 0.75 * before["y"][1]
 
 
+def test_a_result_with_nan_changes_no_range() -> None:
+    """Half of the logarithms are NaN, so their error is, too."""
+    _, found = chosen("%z = Log(%y)\n  %n = Neg(%p)")
+    assert found == {}
+
+
 def fake(array: np.ndarray, low: float, high: float) -> np.ndarray:
     """Round to int8 numbers, with 255 steps from ``low`` to ``high``; 0 is represented exactly."""
     low, high = min(low, 0.0), max(high, 0.0)

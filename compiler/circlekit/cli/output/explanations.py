@@ -38,8 +38,8 @@ def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
     For a single pass, yield its text.  For several passes, yield:
 
     1. the text of each pass that rewrote something, has a near miss or ``is_prevented``
-    2. a list of passes that rewrote nothing, but would if each ran alone
-    3. the number of all other passes
+    2. a list of those other passes that would rewrite something if each ran alone
+    3. the number of the passes that are left
 
     The texts 2 and 3 are left out if there are no such passes.
     """

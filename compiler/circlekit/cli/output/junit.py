@@ -2,7 +2,7 @@
 """Write the results of dredd as JUnit XML, which continuous integration servers show.
 
 One test suite has a test case for each recipe, in the order of the recipes.  A failure has the reason as its
-message.  All further lines, such as the model after the passes, are in the ``system-out`` of the test case.
+message.  All further lines, such as the model after the passes, and the notes are in its ``system-out``.
 """
 
 from __future__ import annotations

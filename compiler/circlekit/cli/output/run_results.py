@@ -72,7 +72,7 @@ def run_lines(run: Finished) -> Iterator[str]:
             yield from (f"{MARGIN}{line}" for line in _content(array))
     if len(outputs) > MAX_PRINTED_RECORDS:
         rest = len(outputs) - MAX_PRINTED_RECORDS
-        yield f"... and {counted(rest, 'more record')}; -o saves all outputs, --json prints all"
+        yield f"... and {counted(rest, 'more record')}; -o saves all outputs, --json prints all records"
     if run.timing is not None:
         yield from _timing_lines(run.timing)
     if arguments.output is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from circlekit.api.models import check_output_path, refuse_overwriting
+from circlekit.api.models import check_output_path, check_output_paths, refuse_overwriting
 from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -38,8 +38,9 @@ def _read_patterns(path: str) -> list[Pattern]:
     Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
     limit, FormatError if it is not JSON, ModelError if the JSON is not a list of patterns.
     """
+    content = bytes(map_file(path))
     try:
-        return patterns_of(parse_json(bytes(map_file(path))))
+        return patterns_of(parse_json(content))
     except ValueError as error:
         raise FormatError(f"Cannot parse config file (json format). {path}: {error}") from None
     except CirclekitError as error:
@@ -129,9 +130,8 @@ def _declare_equalize(parser: Parser) -> None:
 
 
 def _equalize(arguments: argparse.Namespace) -> int:
-    check_output_path(arguments.output)
+    check_output_paths(filter(None, (arguments.output, arguments.fme_patterns)))
     if arguments.fme_patterns is not None:
-        check_output_path(arguments.fme_patterns)
         refuse_overwriting(arguments.input, arguments.fme_patterns)
     model = load_model(arguments.input)
     patterns = equalize_feature_maps(model, arguments.data, arguments.allow_dup_op)

@@ -102,8 +102,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Return ONE's quantizer settings for the flags; raise UnsupportedError for an unknown word.
 
-    A bisection compares uint8 and int16.  So its default dtype is uint8, and ``--quantized_dtype`` is not
-    read.
+    A bisection compares uint8 and int16.  So its default dtype is uint8; ``--quantized_dtype`` is checked,
+    but has no effect.
     """
     default = pattern_setting(arguments.quantized_dtype, arguments.granularity)  # checks the words
     return Settings(

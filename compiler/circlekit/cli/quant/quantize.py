@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from circlekit.api.models import check_output_path, load, refuse_overwriting, save
+from circlekit.api.models import check_output_paths, load, refuse_overwriting, save
 from circlekit.api.quantizing import INTERFACES, quantize
 from circlekit.cli.arguments import (
     MODEL_HELP,
@@ -141,8 +141,9 @@ def _run(arguments: argparse.Namespace) -> int:
         if any(choice is not None for choice in choices):
             arguments.refuse("--plan decides everything: expected no flag that chooses schemes of operators")
     _check_mixed_precision(arguments)
-    for path in filter(None, (output, arguments.save_plan)):
-        check_output_path(path)
+    outputs = [*filter(None, (output, arguments.save_plan))]
+    check_output_paths(outputs)
+    for path in outputs:
         refuse_overwriting(arguments.model, path)
     model = load(source_of(arguments.model))
     if all(source is None for source in sources) and _needs_samples(model, SCHEMES[arguments.scheme]):

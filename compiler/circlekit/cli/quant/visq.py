@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from circlekit.api.models import check_output_path, load, refuse_overwriting
+from circlekit.api.models import check_output_paths, load, refuse_overwriting
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
@@ -49,8 +49,8 @@ def _run(arguments: argparse.Namespace) -> int:
     outputs = {metric: path for metric, path in outputs.items() if path is not None}
     if not outputs:
         raise UnsupportedError("At least one output should be given.")
+    check_output_paths(outputs.values())
     for path in outputs.values():
-        check_output_path(path)
         for source in (arguments.fp32_circle, arguments.q_circle):
             refuse_overwriting(source, path)
     model, quantized = load(arguments.fp32_circle), load(arguments.q_circle)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.api.models import check_output_path
+from circlekit.api.models import check_output_paths
 from circlekit.cli.arguments import Parser, add_scheduler, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
@@ -72,9 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.keep is not None:
         check_folder(arguments.keep)
-    for path in (arguments.junit, arguments.json):
-        if path is not None:
-            check_output_path(path)
+    check_output_paths(filter(None, (arguments.junit, arguments.json)))
     for source in arguments.sources:
         with translated(source, "read"):  # unlike a recipe that a list names, a source must exist
             Path(source).stat()
@@ -130,7 +128,10 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, li
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    """Return the cells of the table for one test; a number that is 0 or unknown is left out."""
+    """Return the cells of the table for one test.
+
+    Unknown numbers are left out, and so is 0, except in the column of operators.
+    """
     after = "" if result.after is None else f" -> {result.after}"
     return (
         result.status,

@@ -2,7 +2,7 @@
 """Match arrays with the inputs of a graph, by their names or numbers, and check their types.
 
 Arrays may have the names of the inputs, the names that a signature gives to the inputs, or the numbers of
-the inputs (``in0``, ``input0``, ``arr_0``, ``0``).
+the inputs (``in0``, ``input0``, ``input.0``, ``arr_0``, ``0``).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class GraphInputs:
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
         """Return an array for each input, in order; None if it is not clear which array an input gets.
 
-        ``arrays``: (name, array) pairs.  If there is an array for each input, arrays with other names are
-        ignored.  But the result is None if two arrays are for the same input, or if the number in a name is
-        not that of an input.
+        ``arrays``: (name, array) pairs.  The names of the inputs are tried first, then their names in
+        signatures, then their numbers.  The first of these that give an array for each input are used, and
+        arrays with other names are ignored.  But the result is None if two arrays are for the same input, or
+        if numbers are used and one of them is not that of an input.
         If there is one input and one array, the array may have any name.
         ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
-        # the names of the inputs, then their names in signatures, then their numbers
         for position in (names.get, self.aliases.get, self._number):
             found = [(position(name.removesuffix(":0")), array) for name, array in arrays]
             by_index = {index: array for index, array in found if index is not None}
@@ -96,7 +96,7 @@ def fits(value: Value, shape: tuple[int, ...]) -> bool:
 def fitted(place: str, value: Value, array: Array) -> Array:
     """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
     if value.dtype is DType.STRING:
-        array = with_bytes_objects(array)
+        array = with_bytes_objects(array, f"{place}: input %{value.name}")
     is_of_shape = fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if dtype is None:  # numpy takes None for float64
@@ -104,7 +104,7 @@ def fitted(place: str, value: Value, array: Array) -> Array:
     if is_of_shape and array.dtype == dtype:
         return array
     message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_actual(array)}"
-    if array.shape[:1] == (0,) and fits(value, array.shape[1:]):
+    if not is_of_shape and array.shape[:1] == (0,) and fits(value, array.shape[1:]):
         raise ShapeError(f"{place}: input %{value.name}: expected at least one record, got none")
     if not is_of_shape and value.shape is not None and array.ndim >= len(value.shape):
         several = f"[N,{format_shape(value.shape)[1:]}".replace(",]", "]")  # a scalar would give "[N,]"

@@ -22,7 +22,7 @@ import numpy as np
 
 from circlekit.equivalence.data_files.string_arrays import with_fixed_length
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, iterate_sandboxed
-from circlekit.errors import FileError, FormatError, LimitError
+from circlekit.errors import FileError, FormatError, LimitError, UnsupportedError
 from circlekit.io.file_map import translated
 from circlekit.ir.resources.byte_sizes import format_exact_size
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
@@ -42,6 +42,9 @@ UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
 HDF5 does not store a chunk to which nothing was written: all its elements have the fill value.
 """
 
+MAX_NAME_BYTES = 65_000
+"""The largest name of an array that is written: HDF5 stores it in a header of at most 64 KiB."""
+
 MAX_GROUP_DEPTH = 8
 """Datasets are read from groups that are nested at most this many levels below /value."""
 
@@ -53,12 +56,18 @@ _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError
 
 
 def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
-    """Return the bytes of an HDF5 file with these (name, array) pairs; equal pairs give equal bytes."""
+    """Return the bytes of an HDF5 file with these (name, array) pairs; equal pairs give equal bytes.
+
+    Raise UnsupportedError for a name of more than MAX_NAME_BYTES.
+    """
     with _in_memory() as file:
         names = file.create_group("name", track_order=False)
         values = file.create_group("value", track_order=False)
         for index, (name, array) in enumerate(arrays):
             text = name.encode("utf-8", "backslashreplace")
+            if len(text) > MAX_NAME_BYTES:
+                expected = f"expected a name of at most {MAX_NAME_BYTES} bytes in an HDF5 file"
+                raise UnsupportedError(f"{expected}, got {len(text)}: {name[:40]}...")
             dtype = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
             names.attrs.create(str(index), np.array(text, dtype), dtype=dtype)
             # h5py would store objects as strings of any length, which may not contain zeros
@@ -284,7 +293,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
         claimed = f"{format_exact_size(size)} in {chunks} chunk{'s' * (chunks != 1)}"
         raise FormatError(f"{place} claims {claimed}, of which the file stores {format_exact_size(stored)}")
     count_memory(size)
-    array: Array = dataset[()]
+    array = np.asarray(dataset[()])  # h5py gives numbers, not arrays, of rank 0
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

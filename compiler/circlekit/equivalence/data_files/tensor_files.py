@@ -116,7 +116,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
-    pairs = [(name, with_bytes_objects(array)) for name, array in hdf5.read(path)]
+    pairs = [(name, with_bytes_objects(array, os.fspath(path))) for name, array in hdf5.read(path)]
     if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
         return dict(pairs)
     if len(pairs) != len(values):
@@ -126,7 +126,10 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write ``arrays``, under the names of ``values``, to an HDF5 file; raise FileError if that fails."""
+    """Write ``arrays``, under the names of ``values``, to an HDF5 file.
+
+    Raise FileError if that fails, UnsupportedError for a name of more than ``hdf5.MAX_NAME_BYTES``.
+    """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])

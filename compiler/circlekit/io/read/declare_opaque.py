@@ -47,10 +47,11 @@ def _declared(op: OpaqueOp, loader: OpLoader, numbers: dict[int, int]) -> Op | s
 
     ``numbers``: the index of each graph by ``id(graph)``.
     """
-    options = op.option_tree  # the key "" holds the name of the options table
-    union = None if options is None else options_field(options.get("", ""))
+    options = op.option_tree
+    name = None if options is None else options.get("")
+    union = options_field(name) if isinstance(name, str) else None
     if options is not None and union is None:
-        return f"the schema has no options table {options.get('')!r}"
+        return f"expected the name of an options table under the key '', got {name!r}"
     tree: Tree = dict(op.extra)
     if options is not None and union is not None:
         tree[union] = without_graphs(options, numbers)

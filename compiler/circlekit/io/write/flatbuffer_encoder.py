@@ -156,7 +156,7 @@ class Encoder:
                 lowest = end + LENGTH_BYTES * is_vector
                 payload = payloads[key] = Payload(lowest + -lowest % ALIGNMENT_BYTES, data, is_vector)
                 end = payload.end
-            if is_vector:
+            if is_vector:  # only in a file that ``encode`` discards may an offset exceed 32 bits
                 _U32.pack_into(self.out, at, (payload.position - LENGTH_BYTES - at) & 0xFFFFFFFF)
             else:
                 _U64.pack_into(self.out, at, payload.position)

@@ -62,7 +62,7 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return a copy of ``array`` in a file, or ``array`` itself if a copy is not needed.
+    """Return ``copied_to_file(array)``, or ``array`` itself if a copy is not needed.
 
     No copy is needed of a small array, of a view of a small array, and of a view of a memory map or of
     another buffer.
@@ -76,7 +76,7 @@ def moved_to_file(array: Array) -> Array:
 
 
 def copied_to_file(array: Array) -> Array:
-    """Return a contiguous copy of ``array``, in a file if it is large."""
+    """Return a contiguous copy of ``array``, stored as by ``new_array``."""
     copy = new_array(array.shape, array.dtype)
     copy[...] = array
     return copy

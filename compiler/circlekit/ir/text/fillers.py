@@ -46,8 +46,7 @@ def _constant(size: int, value: float) -> Array:
 
 
 def _arange(size: int, start: float = 0.0, step: float = 1.0) -> Array:
-    with np.errstate(invalid="ignore"):  # 0 * inf is nan
-        return np.arange(size, dtype=np.float64) * step + start
+    return np.arange(size, dtype=np.float64) * step + start
 
 
 FILLERS: dict[str, Callable[..., Array]] = {
@@ -111,7 +110,8 @@ def fill(
         if isinstance(value, int) and abs(value) >= 1 << 1023:  # float() may fail
             raise ModelError(f"argument {key} of {name} is too large")
         arguments[key] = value if key in ("size", "seed") else float(value)
-    return _cast(FILLERS[name](**arguments), dtype, floor=name == "uniform").reshape(tuple(shape))
+    with np.errstate(over="ignore", invalid="ignore"):  # too large: infinite; 0 * inf: nan
+        return _cast(FILLERS[name](**arguments), dtype, floor=name == "uniform").reshape(tuple(shape))
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:
@@ -121,8 +121,7 @@ def _cast(values: Array, dtype: DType, floor: bool) -> Array:
     """
     assert dtype.numpy is not None  # checked by the caller
     if dtype.numpy.kind == "f":
-        with np.errstate(over="ignore"):  # a number that is too large becomes infinite
-            return values.astype(dtype.numpy)
+        return values.astype(dtype.numpy)
     if np.isnan(values).any():
         raise ModelError(f"a filler of {dtype.short} cannot hold nan")
     if dtype.numpy.kind == "b":

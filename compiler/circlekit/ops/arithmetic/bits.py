@@ -49,9 +49,10 @@ class Bitcast(Op, code="BITCAST"):
         return TensorType(dtype, shape)
 
     def kernel(self, input: Array) -> Array:
-        dtype = self.output.dtype.numpy
-        if dtype is None:
-            raise UnsupportedError(f"BITCAST to {self.output.dtype.short} has no kernel")
+        dtype, before = self.output.dtype.numpy, self.input.dtype
+        if dtype is None or before.bits < 8:  # an array has packed integers in bytes of their own
+            pair = f"from {before.short} to {self.output.dtype.short}"
+            raise UnsupportedError(f"BITCAST {pair} has no kernel")
         old_bytes, new_bytes = input.dtype.itemsize, dtype.itemsize
         data = np.array(input, order="C")  # the last axis must be contiguous
         if old_bytes > new_bytes:
@@ -161,6 +162,7 @@ def _check_diagonal(diagonal: Shape | None, input: Shape) -> None:
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
     """The distinct elements of a vector, in order of first occurrence.
 
+    0.0 and -0.0 count as equal, and so do all NaN, for which LiteRT's results are undefined.
     The second result has, for each element of the vector, the index of that element in the first result.
     """
 

@@ -204,7 +204,8 @@ class Rfft2d(Op, code="RFFT2D"):
     """The 2-D Fourier transform of real data along the last two axes, as complex64.
 
     The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  Both must be powers of
-    two.  The last axis of the result has the first width / 2 + 1 frequencies.
+    two.  The last axis of the result has the first width // 2 + 1 frequencies.  For the width 1, LiteRT's
+    results are not the transform.
     """
 
     input = operand(f32)

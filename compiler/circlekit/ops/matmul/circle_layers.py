@@ -39,8 +39,8 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
 
     Shapes, where ``head`` is the size of one head: ``input`` [1, 1, heads * head]; ``cos`` and ``sin``
     [1, 1, head], for the position of the token; the caches [1, positions, heads, head].  ``wq``, ``wk``,
-    ``wv`` and ``wo`` are square matrices with a row per output element.  ``mask``, with one number for each
-    position, is added to the scores; -inf excludes a position.
+    ``wv`` and ``wo`` are square matrices with a row per output element.  ``mask`` [1, 1, 1, positions] is
+    added to the scores; -inf excludes a position.
 
     First, the query q and the key of the token are rotated as in GPT-NeoX.  Then the key and the value of the
     token are stored in the caches at ``position`` (an operand of one element).  The result is
@@ -121,7 +121,7 @@ CODES_PER_WORD = 32
 def row_count(clusters: Value) -> int | None:
     """Return the number of rows of all clusters; None if ``clusters`` is not constant.
 
-    Raise ShapeError if the number of elements of ``clusters`` is odd.
+    Raise the errors of ``bits_and_rows``.
     """
     numbers = static_int_vector(clusters)
     return None if numbers is None else sum(bits_and_rows(numbers)[1])
@@ -130,11 +130,13 @@ def row_count(clusters: Value) -> int | None:
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return two lists: the number of bits of each cluster, and its number of rows.
 
-    ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if the
-    number of elements is odd.
+    ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if their
+    number is odd or one is negative.
     """
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {counted(len(numbers), 'number')}, expected pairs of bits and rows")
+    if min(numbers, default=0) < 0:
+        raise ShapeError(f"clusters: expected bits and rows of 0 or more, got {min(numbers)}")
     return list(numbers[::2]), list(numbers[1::2])
 
 

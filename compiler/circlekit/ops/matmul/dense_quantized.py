@@ -279,7 +279,7 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     sums = np.matmul(rows.data.reshape(x.shape).astype(weights.dtype, copy=False), weights)
     matrix, matrices = _matrix_numbers(x.shape[:-2]), (math.prod(x.shape[:-2]), x.shape[-2], 1)
     if op.asymmetric_quantize_inputs:
-        column_sums = weights.sum(axis=-2).reshape(-1, 1, y.shape[-1])[_matrix_numbers(y.shape[:-2])]
+        column_sums = as_matrix(weights.sum(axis=-2))[:, None][_matrix_numbers(y.shape[:-2])]
         sums -= rows.offset.reshape(matrices)[matrix] * column_sums
     out = sums.astype(np.float32, copy=False)
     out *= rows.scale.reshape(matrices)[matrix] * scales

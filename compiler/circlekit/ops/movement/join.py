@@ -69,7 +69,7 @@ class Concatenation(
         out = np.concatenate(parts, axis=normalized_axis(self.axis, values[0].ndim))
         if self.act is Activation.NONE or out.dtype.kind == "b":
             return out
-        if self.output.quantization is not None and out.dtype.kind in "iu":
+        if is_quantized_8_or_16_bits(self.output):
             return np.asarray(np.clip(out, *quantized_activation_range(self.act, self.output)), out.dtype)
         return apply_activation(out, self.act)
 

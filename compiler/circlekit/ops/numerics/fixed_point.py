@@ -47,7 +47,7 @@ class QuantizedMultiplier(NamedTuple):
 
 
 def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
-    """Return the factors nearest to the numbers ``real`` >= 0; a number below 2^-32 gives the factor 0."""
+    """Return the factors nearest to the numbers ``real`` >= 0; a factor below 2^-32 becomes 0."""
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
     mantissa = round_half_away(fraction * 2.0**31).astype(np.int64)
     shift = exponent.astype(np.int64)
@@ -148,7 +148,7 @@ def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultip
 
     The mantissa is reduced to 15 bits, and the product is rounded once, with a half up.  Nothing saturates,
     as in LiteRT: the result wraps around modulo 2^32.  If |x| is 2^48 or more, the product may wrap around
-    modulo 2^64 before.  With a shift above 15, LiteRT shifts right by a negative number, which C does not
+    modulo 2^64 before.  With a shift of 15 or more, LiteRT shifts by a negative number, which C does not
     define.  An x86 processor then takes only the lowest 6 bits of that number.
     """
     mantissa = np.where(multiplier.mantissa < 0x7FFF0000, (multiplier.mantissa + (1 << 15)) >> 16, 0x7FFF)

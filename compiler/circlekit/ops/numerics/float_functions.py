@@ -17,8 +17,9 @@ from circlekit.ir.value import Array, Value
 
 def round_to_bfloat16(x: Array) -> Array:
     """Return float32 numbers rounded to the nearest bfloat16, ties to even; NaN becomes a quiet NaN."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    with np.errstate(over="ignore"):  # only for NaN, which is replaced; numpy reports it for scalars
+        rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
     quiet = np.uint32(0x7FC00000) | (bits & np.uint32(0x80000000))
     return np.asarray(np.where(np.isnan(x), quiet, rounded), np.uint32).view(np.float32)
 
@@ -42,6 +43,11 @@ def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
 
 
 # -- the error function ------------------------------------------------------------------------
+
+
+def erf(x: Array) -> NDArray[np.float64]:
+    """Return the error function of ``x`` in float64, computed by Python's standard library."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
 def erfc(x: Array) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import axis_windows, normalized_axis
 from circlekit.ops.movement.join import split_by_sizes
-from circlekit.ops.numerics.float_functions import erfc
+from circlekit.ops.numerics.float_functions import erf, erfc
 from circlekit.ops.program.detection import detection_postprocess
 from circlekit.ops.program.flexbuffer import options_of
 from circlekit.ops.program.mediapipe import convolution_2d_transpose_bias
@@ -146,7 +146,7 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     "BatchMatMulV2": matrix_product,
     "Convolution2DTransposeBias": convolution_2d_transpose_bias,
     "BroadcastTo": lambda op, x, shape: np.array(np.broadcast_to(x, int_list(shape))),
-    **dict.fromkeys(("Erf", "FlexErf"), lambda op, x: np.asarray(1 - erfc(x), x.dtype)),
+    **dict.fromkeys(("Erf", "FlexErf"), lambda op, x: np.asarray(erf(x), x.dtype)),
     **dict.fromkeys(("Erfc", "FlexErfc"), lambda op, x: np.asarray(erfc(x), x.dtype)),
     "MatMul": matrix_product,
     "MatrixBandPart": matrix_band_part,

@@ -57,9 +57,14 @@ def transposed_windows(op: Op) -> TransposedWindows:
 
 
 def convolution_2d_transpose_bias(op: Op, x: Array, filter: Array, bias: Array) -> Array:
-    """Return ``x`` [N,H,W,I] transposed-convolved with ``filter`` [O,KH,KW,I], plus ``bias`` [O]."""
-    if x.ndim != 4 or filter.ndim != 4 or 0 in x.shape:
-        raise ShapeError(f"{op.code}: expected data with elements and a filter, of rank 4, got {x.shape}")
+    """Return ``x`` [N,H,W,I] transposed-convolved with ``filter`` [O,KH,KW,I], plus ``bias`` [O].
+
+    Raise ShapeError for other shapes, and if ``x`` has no elements.
+    """
+    fits = x.ndim == filter.ndim == 4 and x.shape[3] == filter.shape[3] and bias.shape == filter.shape[:1]
+    if not fits or 0 in x.shape:
+        expected = "data [N,H,W,I] with elements, a filter [O,KH,KW,I] and a bias [O]"
+        raise ShapeError(f"{op.code}: expected {expected}, got {x.shape}, {filter.shape} and {bias.shape}")
     windows = transposed_windows(op)
     size, taps = x.shape[1:3], filter.shape[1:3]
     image = windows.result_shape(x.shape, filter.shape)[1:3]

@@ -106,6 +106,7 @@ class Stateful(Op, pure=False, stateful=True):
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, Shape]:
         """Return the shapes of the variable tensors for a new batch: axis 0 changes by the same factor.
 
+        If the old batch is unknown or 0, axis 0 becomes the new batch.
         ``old``: the shapes before, by operand.  ``outer`` is not used.
         Raise ShapeError if the new batch is unknown, if axis 0 would not be a whole number, or if a state
         that is not a variable, such as an input of the graph, keeps its shape.

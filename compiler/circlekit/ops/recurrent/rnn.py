@@ -184,7 +184,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         self, input: Array, hidden_hidden: Array, hidden_hidden_bias: Array | None, hidden_input: Array,
         hidden_input_bias: Array | None, state: Array,
     ) -> Array:  # fmt: skip
-        require_float(self, input, hidden_hidden, hidden_input, state)
+        require_float(self, input, hidden_hidden, hidden_hidden_bias, hidden_input, hidden_input_bias, state)
         if self.return_sequences or self.act is not Activation.NONE:
             raise UnsupportedError("GRU with return_sequences or a fused activation has no kernel")
         hidden = state.reshape(-1, state.shape[-1])

@@ -86,8 +86,6 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
             require_dtypes(self, self.input, self.output, SOFTMAX_DTYPES)
             if input.dtype == np.int16:
                 return softmax_16_bits(input, self.input, self.beta)
-            if self.beta < 0:  # LiteRT ends the process
-                raise UnsupportedError(f"expected a beta of 0 or more for 8-bit data, got {self.beta:g}")
             return softmax_8_bits(input, self.input, self.output, self.beta)
         x = input.astype(np.float32) if input.dtype == np.float16 else input
         require_float(self, x)

@@ -45,7 +45,7 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """The pairs of dtypes for which LiteRT has kernels of LOG_SOFTMAX and L2_NORMALIZATION."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of scaled differences from the maximum.  Those below -31 have the exponential 0."""
+"""The integer bits of scaled differences from the maximum.  Below ``ExpTable.lowest``, exponentials are 0."""
 
 SMALLEST_MULTIPLIER = 1 + 2.0**-23
 """The multiplier of differences for the smallest float32 scale with which LiteRT's reference kernels run.
@@ -116,6 +116,8 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
     """
     if follows_optimized_kernels():
         return optimized_softmax(x, np.float32(beta) * scale_of(input), output)
+    if beta < 0:  # LiteRT's reference kernel ends the process
+        raise UnsupportedError(f"expected a beta of 0 or more for 8-bit data, got {beta:g}")
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)

@@ -125,7 +125,7 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
             total = np.sum(x, axis=axes, dtype=np.float64, keepdims=self.keep_dims)
             return np.asarray(total / count, x.dtype)
         total = np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
-        return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
+        return np.asarray((total - np.fmod(total, count)) // count, x.dtype)
 
     def quantized(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
@@ -199,6 +199,12 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     kinds = "fiub"
     function = np.multiply
 
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        # another order of the factors could change what overflows, and how quantized products are rounded
+        changes = super().permuted(perm)
+        axes = [] if changes is None else [perm[a] for a in sorted({*changes["axis"].reshape(-1).tolist()})]
+        return changes if axes == sorted(axes) else None
+
     def quantized(self, x: Array, axes: Axes) -> Array:
         if self.input.dtype is u8:
             reject_quantized(self)
@@ -222,8 +228,9 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """Base class of REDUCE_MAX and REDUCE_MIN.  NaN is ignored.
 
-    REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  Without any
-    element, that number is the result.
+    REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  That number is
+    the result if there are no elements but NaN and the infinity beyond that number.  LiteRT's optimized
+    kernels, and over all axes also its reference kernel, start from the first element, which may be NaN.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")

@@ -107,7 +107,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether the delegate refuses some of ``ops``, but would not have more partitions with them.
+        """Return whether the delegate refuses some of ``ops``, and taking them would add no partition.
 
         This holds if ``ops`` divide a partition into two, and also at the edge of a partition.  Between
         partitions the runtime calls its own kernels, so a legalization must not add partitions.  If

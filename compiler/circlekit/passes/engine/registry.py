@@ -24,7 +24,7 @@ ENTRY_POINTS = "circlekit.passes"
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Return every pass of circlekit and of packages loaded so far, by name, in alphabetical order."""
+    """Return every pass of circlekit, and others defined so far, by name, in alphabetical order."""
     _import_own()
     return dict(sorted(PASSES.items()))
 

@@ -109,17 +109,18 @@ class _Start:
         if rules.snapshot is None or not rules.snapshot.is_of(model):
             rules.snapshot = Snapshot(model)
         self.snapshot = rules.snapshot
-        self.budget = context.budget and replace(context.budget)
+        counters = (context.budget, context.folded)
+        self.counters = [(counter, copy(counter)) for counter in counters if counter is not None]
         self.refusals = len(context.refusals or ())
         rules.accepted.clear()
 
     def restore(self, context: Context) -> None:
-        """Bring back the model, the refusals and the budget."""
+        """Bring back the model, the refusals, the budget and the work of constant folding."""
         self.snapshot.restore()
         if context.refusals is not None:
             del context.refusals[self.refusals :]
-        if context.budget is not None and self.budget is not None:
-            vars(context.budget).update(vars(self.budget))
+        for counter, before in self.counters:
+            vars(counter).update(vars(before))
 
 
 def _bar(name: str, lost: Mapping[str, str], rules: TargetRules) -> None:

@@ -8,6 +8,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value, same_grid
+from circlekit.ops.quantized_values import is_quantized
 from circlekit.rewrite.base import Context, GraphPass
 
 NONE, RELU, RELU6, N1 = Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
@@ -99,6 +100,6 @@ def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
         return f"%{value.name}: has other users, or is an output of the graph, and must not be changed"
     if not same_grid(value.quantization, result.quantization):
         return f"%{result.name}: has other quantization parameters than %{value.name}"
-    if value.dtype is not f32 and value.quantization is None:
+    if value.dtype is not f32 and not is_quantized(value):
         return f"%{value.name}: expected f32 or quantized values, got {value.dtype.short}"
     return None

@@ -85,7 +85,7 @@ class _Replacer:
         is_transposed = error_transposed < error
         error = min(error, error_transposed)
         sentence = obstacle(op, constant, is_transposed)
-        if error >= MAX_RELATIVE_ERROR:
+        if not error < MAX_RELATIVE_ERROR:  # also if it is NaN, as for infinite weights or scales
             found = f"the codes differ from the weights by {error:.0%}"
             sentence = f"%{constant.name}: {found}, the limit is {MAX_RELATIVE_ERROR:.0%}"
         self.refused |= sentence is not None

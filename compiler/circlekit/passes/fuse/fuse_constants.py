@@ -11,6 +11,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
 from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.dimensions import broadcast_shapes, element_count
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -29,6 +30,9 @@ LARGEST_CANCELLATION = 64.0
 If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
 """
 
+MAX_SEARCHED_VALUES = 256
+"""``quotient_refusal`` examines about this many values, so that long elementwise chains take linear time."""
+
 
 class _Constants(Rewrite):
     """Base class of the rewrites of operators with one constant each."""
@@ -36,9 +40,9 @@ class _Constants(Rewrite):
     @condition
     def stays_small(self, match: Match) -> str | None:
         """The new constants have no more elements than the largest of the old ones."""
-        arrays = [match.value(name).array() for name in self.definition().constant_names]
-        shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        if np.prod(shape) <= max(array.size for array in arrays):
+        arrays = [match.value(name).array() for name in sorted(self.definition().constant_names)]
+        shape = broadcast_shapes(*(array.shape for array in arrays))
+        if element_count(shape) <= max(array.size for array in arrays):
             return None
         return f"%{match.value('z').name}: the new constant would have the shape {format_shape(shape)}"
 
@@ -90,8 +94,8 @@ class _Products(_Chain):
     shared = ("m",)  # as in ONE, where another user keeps the first product
 
     @condition
-    def is_no_quotient(self, x: Value) -> str | None:
-        return quotient_refusal(x)
+    def is_no_quotient(self, m: Value) -> str | None:
+        return quotient_refusal(m)
 
 
 def largest(*arrays: Array) -> float:
@@ -108,18 +112,22 @@ def size_refusal(match: Match, *addends: Array) -> str | None:
 
 
 def quotient_refusal(x: Value) -> str | None:
-    """Refuse if ``x`` follows from a quotient with a computed divisor.
+    """Refuse if ``x`` is or follows from a quotient whose divisor is computed or has a 0.
 
     For the divisor 0, LiteRT returns the largest number.  After elementwise operators or data movement, the
-    number may still be large.
+    number may still be large.  The search ends after MAX_SEARCHED_VALUES.
     """
-    op = x.producer
-    while op is not None and (op.elementwise or op.data_movement):
-        if isinstance(op, Div) and not op.rhs.is_const:
+    seen, pending = {x}, [x]  # ``pending`` is a queue: near quotients are found first
+    while pending and len(seen) <= MAX_SEARCHED_VALUES:
+        op = pending.pop(0).producer
+        if op is None or not (op.elementwise or op.data_movement):
+            continue
+        if isinstance(op, Div) and not (op.rhs.is_plain and op.rhs.array().all()):
             quotient = f"%{op.output.name}: is a quotient"
             return f"{quotient}, which may be so large that the first product overflows"
-        computed = [value for value in op.inputs if value is not None and not value.is_const]
-        op = computed[0].producer if len(computed) == 1 else None
+        new = [value for value in op.inputs if value is not None and value not in seen]
+        seen.update(new)
+        pending += new
     return None
 
 
@@ -173,8 +181,8 @@ class _ProductLast(_Constants):
     """
 
     @condition
-    def is_no_quotient(self, x: Value) -> str | None:
-        return quotient_refusal(x)
+    def is_no_quotient(self, m: Value) -> str | None:
+        return quotient_refusal(m)
 
     def constants(self, match: Match) -> dict[str, Any]:
         return {"d": self.chain(match, 1.0, "a", "c"), "e": self.chain(match, 0.0, "b", "c")}
@@ -207,8 +215,9 @@ class _SumLast(_Constants):
 
 
 class FuseMulWithAdd(Rules):
-    """(x * a + b) * c and (x + a) * b + c become one product and one sum, as do quotients and differences.
+    """(x * a + b) * c and (x + a) * b + c become one product and one sum.
 
+    Quotients and differences do, too, if the constant is their second operand.
     Such chains come from the scaling and the normalization of images.
     """
 

@@ -31,6 +31,8 @@ class FuseGatherGuard(Rewrite):
     @condition
     def counts_the_rows(self, p: Value, n: Array, axis: int) -> str | None:
         rows, added = p.known_shape[normalized_axis(axis, p.known_rank)], int(n.reshape(-1)[0])
+        if rows == 0:
+            return f"%{p.name}: has 0 rows, expected 1 or more"  # FLOOR_MOD refuses to divide by 0
         if added == rows:
             return None
         found = "an unknown number of" if rows is None else rows

@@ -11,9 +11,8 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.constant_operands import int_list
-from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import Mean, Reduction, Sum, reduced_axes
-from circlekit.passes.support.conditions import provably_equal
+from circlekit.ops.reduction.reduce import Mean, ReduceProd, Reduction, Sum, reduced_axes
+from circlekit.passes.support.conditions import determined_shape, provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -125,6 +124,8 @@ class _WithMove(Rewrite):
         expected = tuple(1 if i in reduced else d for i, d in dims if keeps or i not in reduced)
         if provably_equal(expected, z.shape):
             return None
+        if expected == z.shape:
+            return determined_shape(z)
         return f"%{z.name}: expected the shape {format_shape(expected)}, got {format_shape(z.shape)}"
 
 
@@ -165,7 +166,8 @@ class FuseReshapeWithMean(Rules):
 class FuseTransposeWithMean(Rewrite):
     """reduce(transpose(x), axes)  ==  reduce(x, the corresponding axes), for a mean and other reductions.
 
-    ``keep_dims`` must be false, and the axes that are left must keep their order.
+    ``keep_dims`` must be false, and the axes that are left must keep their order; for a product also those
+    that are reduced, because another order of the factors could change what overflows.
     """
 
     name = "fuse_transpose_with_mean"
@@ -179,10 +181,15 @@ class FuseTransposeWithMean(Rewrite):
     after = f"z = {REDUCTIONS}(x, axis2)  {{like z, keep_dims: false}}"
 
     @condition
-    def keeps_the_order(self, z: Value, perm: Array, axis: Array) -> str | None:
-        reduced = _axes(axis, perm.size)
-        left = [normalized_axis(int(a), perm.size) for i, a in enumerate(perm) if i not in reduced]
-        return None if left == sorted(left) else f"%{z.name}: expected remaining axes in order, got {left}"
+    def keeps_the_order(self, match: Match, z: Value, perm: Array, axis: Array) -> str | None:
+        reduced, axes = _axes(axis, perm.size), (perm % perm.size).tolist()
+        left = [a for i, a in enumerate(axes) if i not in reduced]
+        if left != sorted(left):
+            return f"%{z.name}: expected remaining axes in order, got {left}"
+        factors = [a for i, a in enumerate(axes) if i in reduced]
+        if isinstance(match.ops["z"], ReduceProd) and factors != sorted(factors):
+            return f"%{z.name}: expected the reduced axes of a product in order, got {factors}"
+        return None
 
     def constants(self, perm: Array, axis: Array) -> dict[str, Array]:
         return {"axis2": np.asarray(perm % perm.size, axis.dtype)[axis]}

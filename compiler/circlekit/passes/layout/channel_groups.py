@@ -34,15 +34,10 @@ from circlekit.passes.layout.permute_channels import (
     has_weights_alone,
     permute_inputs,
     permute_outputs,
+    rounds_channels_alike,
     weights_of,
 )
 from circlekit.passes.support.axes import is_movable, taken
-
-QUANTIZED_CHANNELS_MULTIPLE = 8
-"""The channels of a quantized depthwise convolution change places only if their number is a multiple of this.
-
-LiteRT's optimized kernel computes eight channels at a time, and rounds the remaining ones differently.
-"""
 
 
 class Channelwise(NamedTuple):
@@ -59,12 +54,13 @@ class Channelwise(NamedTuple):
 def channelwise(op: Op) -> Channelwise | None:
     """Return the operands of ``op`` if it computes each channel of its result separately; else None.
 
-    Return None also if ``op`` is not pure, has several results or breaks its shape rule, or if the number of
-    channels is 1, unknown or above MAX_CHANNELS (unknown_dim.py).
+    Return None also if ``op`` is not pure, has several results or breaks its shape rule, if the number of
+    channels is 1, unknown or above MAX_CHANNELS (unknown_dim.py), or unless ``rounds_channels_alike``.
     """
     if not op.pure or len(op.results) != 1 or not has_known_channels(op.output) or not fits(op):
         return None
-    return _channelwise(op) if dims_of(op.output)[-1] > 1 else None
+    channels = dims_of(op.output)[-1]
+    return _channelwise(op) if channels > 1 and rounds_channels_alike(op, channels) else None
 
 
 @singledispatch
@@ -133,8 +129,6 @@ def _reduction(op: Reduction) -> Channelwise | None:
 def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
     channels = dims_of(op.output)[-1]
     if op.input.shape is None or op.input.shape[-1] != channels or not op.filter.is_const:
-        return None
-    if op.input.quantization is not None and channels % QUANTIZED_CHANNELS_MULTIPLE:
         return None
     constants = [(index, (value.rank or 0) - 1) for index, value in enumerate(op.inputs) if index and value]
     return Channelwise((op.input,), tuple(constants))
@@ -214,7 +208,8 @@ class GroupFinder:
         if weights is None:
             return self.add(group, op)
         group.producers.append(op)
-        return has_weights_alone(op) and weights.static_shape[0] == group.channels
+        is_alone = has_weights_alone(op) and weights.static_shape[0] == group.channels
+        return is_alone and rounds_channels_alike(op, group.channels)
 
     def is_free_user(self, group: ChannelGroup, value: Value, op: Op) -> bool:
         """Add ``op`` to ``group``; return whether ``op`` can read ``value`` in any order."""

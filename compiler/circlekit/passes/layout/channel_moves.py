@@ -130,7 +130,8 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     if any(dims_of(value)[:-1] != leading for value in origin.sources):
         return None
     axes = by_axis(origin.map.factors, (rows, shape[-1]))
-    # the rows must stay in order: their factors must equal (rows, channels of the first source)
+    # the rows must stay in order: their factors must equal (rows, channels of the first source), which the
+    # other sources also have, unless they are joined along the last axis; then there is only one row
     if axes is None or IndexMap.of(1, axes[0]) != IndexMap.of(1, [(rows, first[-1])]):
         return None
     # the places of the channels of the first row

@@ -96,8 +96,9 @@ def _exchanged_steps(
 def _is_only_reduced(graph: Graph, value: Value, perm: Perm) -> bool:
     """Return whether elementwise operators lead from ``value`` to reductions, and to nothing else.
 
-    Also, a transpose by the inverse of ``perm`` must keep the order of the elements in the result of each
-    reduction.
+    Their other operands of this shape must be constants or computed from ``value`` in this way, too.  The
+    reductions must keep their axes, and a transpose by the inverse of ``perm`` must keep the order of the
+    elements in their results.
     """
     values, others, back = [value], set[Value](), inverse(perm)
     for member in values:  # the list grows in the loop

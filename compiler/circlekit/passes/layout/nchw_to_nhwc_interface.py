@@ -8,7 +8,7 @@ from abc import abstractmethod
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value, format_shape
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, TO_NCHW, TO_NHWC, nhwc_regions
+from circlekit.passes.layout.convert_nchw_to_nhwc import NCHW, NHWC, TO_NCHW, TO_NHWC, nhwc_regions
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.layout.region_rewriter import Constants
 from circlekit.passes.remove.remove_transpose import Cancel
@@ -20,9 +20,10 @@ class InterfacePass(Pass):
     """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of the passes below.
 
     ``nhwc_regions`` finds out which values are NCHW.  The pass changes inputs and outputs only in its first
-    run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  If the
-    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.  Both stay
-    if one of them rescales, or if an input would become an output.
+    run: in a later run they might count as NCHW again, if no Transpose shows their layout any more.  For the
+    same reason, ``Context.nhwc`` keeps the names of those that are NHWC when one of these passes runs.
+    If the model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    Both stay if one of them rescales, or if an input would become an output.
     """
 
     changes_interface = True
@@ -35,13 +36,16 @@ class InterfacePass(Pass):
             return 0
         self.is_done = True
         finder, _ = nhwc_regions(model.main)
-        values = [v for v in self.values(model.main) if finder.sides.get(v) == NCHW and is_movable(v)]
+        interface = (*model.main.inputs, *model.main.outputs)
+        context.nhwc.update(v.name for v in interface if finder.sides.get(v) == NHWC)
+        nchw = {v for v in interface if finder.sides.get(v) == NCHW and v.name not in context.nhwc}
+        values = [v for v in dict.fromkeys(self.values(model.main)) if v in nchw and is_movable(v)]
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
                 context.refuse(self.name, neighbor, f"%{value.name}: {_refusal(value, finder)}")
         constants = Constants(model.main)
-        for value in dict.fromkeys(values):
+        for value in values:
             quantization = permuted_quantization(value.quantization, TO_NHWC)
             shape = permuted_shape(value.known_shape, TO_NHWC)
             nhwc = Value(value.name, value.dtype, shape, None, quantization)

@@ -31,9 +31,9 @@ class OptimizeLayout(GraphPass):
 
     Of all layouts that occur, minimum cuts choose one for each operator.  The bytes moved and the
     number of operators that move them do not increase.  Where the target states a fixed cost of each run of
-    contiguous elements, this cost counts as bytes.  Constants are permuted; inputs and outputs keep their
-    layout.  If a remaining Transpose changes the shape, but moves only dimensions of 1, it becomes a Reshape;
-    at most one dimension may be unknown.
+    contiguous elements, this cost of joins and splits counts as bytes.  Constants are permuted; inputs and
+    outputs keep their layout.  If a remaining Transpose changes the shape, but moves only dimensions of 1, it
+    becomes a Reshape; at most one dimension may be unknown.
     A Transpose and a Reshape after it are exchanged if the result is only reduced, as in a group norm.
     """
 

@@ -13,7 +13,7 @@ left to move.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import permutations
 
 import numpy as np
@@ -25,13 +25,25 @@ from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.support.axes import taken
 
 MAX_DIGITS = 4
 """An index map splits the channel number into digits.  With up to this many digits, all orders of the digits
 are tried; with more digits, no order is tried."""
+
+QUANTIZED_GROUPS: Mapping[type[Op], int] = {DepthwiseConv2D: 8, TransposeConv: 8, Mean: 16}
+"""By class, the number of quantized channels that LiteRT's optimized kernel computes at a time.
+
+It rounds the channels that remain differently.
+"""
+
+
+def rounds_channels_alike(op: Op, channels: int) -> bool:
+    """Return whether LiteRT rounds all channels of the result of ``op`` alike if it has ``channels``."""
+    return op.output.quantization is None or channels % QUANTIZED_GROUPS.get(type(op), 1) == 0
 
 
 def weights_of(op: Op | None) -> Value | None:
@@ -70,7 +82,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
     - The map is a permutation.  2 to MAX_DIGITS of its digits select the channel of ``source``; the others
       select indices of other axes.
-    - The producer is a layer, and no other operator uses its weights and its bias.
+    - The producer is a layer that ``rounds_channels_alike``, and no other operator uses its weights and its
+      bias.
     - The data movement is the only use of ``source``, and ``source`` is not an output of the graph.
     """
     layer = source.producer
@@ -80,6 +93,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
         return
     if not has_weights_alone(layer) or weights.static_shape[0] != shape[-1]:
+        return
+    if not rounds_channels_alike(layer, shape[-1]):
         return
     found = index_map.on_axes(shape) if index_map.is_permutation else None
     if found is None:

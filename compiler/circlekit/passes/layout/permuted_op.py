@@ -85,9 +85,10 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
     - A MovementOp stands for a chain of operators that move data.  It costs what these would cost on permuted
       axes; return None if no operators do the same on permuted axes.
     - A Transpose costs one move and the bytes that it moves (0 if a Reshape can replace it).
-    - Any other operator that moves data costs ``run_bytes`` for each run that it copies.  Return None for a
-      Concatenation whose axis the pass ``merge_data_movement`` would change back.
-    - Other operators cost nothing.
+    - A join or a split costs ``run_bytes`` for each run that it copies.  Return None for a Concatenation
+      whose axis the pass ``merge_data_movement`` would change back.
+    - Other operators cost nothing: ``merge_data_movement`` also exchanges a slice with a transpose without
+      regard to runs.
     """
     identity = tuple(range(len(perm)))
     if isinstance(op, MovementOp):
@@ -102,7 +103,8 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
     are_views = all(keeps_order(value.known_shape, perm) for value in data)
     if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, identity):
         return None
-    return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
+    copies_parts = op.data_movement and (len(data) > 1 or len(op.results) > 1)
+    return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and copies_parts else Cost()
 
 
 def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from circlekit.ir.declaration import kept_rank
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
@@ -36,9 +37,14 @@ class Constants:
         self._transposed: dict[tuple[Value, Perm], Value] = {}
         self._vectors: dict[tuple[str, tuple[int, ...]], Value] = {}
 
-    def transposed(self, value: Value, perm: Perm) -> Value:
-        """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places."""
-        if keeps_shape(value.array().shape, perm):
+    def transposed(self, value: Value, perm: Perm, is_broadcast: bool) -> Value:
+        """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places.
+
+        ``is_broadcast``: whether a value of full rank may lack leading axes that ``perm`` inserts.
+        """
+        shape = value.array().shape
+        gains_axes = len(shape) == kept_rank(perm) < len(perm)
+        if keeps_shape(shape, perm) and (is_broadcast or not gains_axes):
             return value
         if (value, perm) not in self._transposed:
             constant = permuted_constant(value, perm)
@@ -178,9 +184,9 @@ class Applier:
         return Value(name, root.dtype, permuted_shape(root.known_shape, perm), None, quantization)
 
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
-        """Let every user read the copy on the user's side, and add the user to the ``users`` of this copy.
+        """Let every user but the moves read the copy on its side, and add it to the ``users`` of this copy.
 
-        ``copies``: the copies, by number in ``tensor.shapes``.
+        A user that accepts all sides reads the original.  ``copies``: by number in ``tensor.shapes``.
         """
         moves = set(tensor.moves)
         for value, side in tensor.sides.items():
@@ -239,7 +245,7 @@ class Applier:
         for index in sorted(variable.operands):
             value = op.inputs[index]
             if value is not None and value.is_const:
-                op.set_input(index, self.constants.transposed(value, perm))
+                op.set_input(index, self.constants.transposed(value, perm, op.elementwise))
         names = {o.name for o in op.operands}
         for name, new in variable.changes[side].items():
             old = getattr(op, name)

@@ -55,14 +55,17 @@ class LowerSoftmaxWithBeta(Lowering):
 
 
 class LowerL2Normalization(Lowering):
-    """l2_normalization(x)  ==  x / max(sqrt(sum(x * x)), 1e-6), along the last axis."""
+    """l2_normalization(x)  ==  x / max(1e-6, sqrt(sum(x * x))), along the last axis.
+
+    The order of the operands counts for NaN: LiteRT's MAXIMUM then returns its second operand.
+    """
 
     before = "y = L2Normalization(x: f32)"
     after = """
         q = Square(x)
         s = Sum(q, [-1])                    {keep_dims: true}
         r = Sqrt(s)
-        m = Maximum(r, 1e-6)
+        m = Maximum(1e-6, r)
         y = Div(x, m)
     """
 

@@ -22,7 +22,7 @@ from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.quantized_values import dtype_limits
+from circlekit.ops.quantized_values import dtype_limits, is_quantized_8_or_16_bits
 from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -61,8 +61,10 @@ class _Split(Replacement):
     def wants(self, op: Op) -> bool:
         return _activation(op) in OPERATORS and super().wants(op)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value]:
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         result = op.output
+        if result.dtype.is_integer and result.dtype.numpy is None:
+            return None  # packed integers: no operator that limits them has a kernel
         steps = self.steps(_activation(op), result, insert)
         if isinstance(op, Concatenation) and steps and [v.type for v in op.values] == [result.type]:
             (value,) = op.values  # without the activation, the CONCATENATION would do nothing
@@ -78,15 +80,15 @@ class _Split(Replacement):
 
         - Floats, and quantized dtypes for which the operator of ``act`` has a kernel: this operator.
         - Other integers: MAXIMUM, MINIMUM or both; no step if ``act`` allows all integers (as TANH does).
-        - Such integers without quantization, if a runtime lacks the MAXIMUM or MINIMUM, but all runtimes have
-          ADD with ``act`` fused: an ADD of 0.
+        - Integers that are not quantized in 8 or 16 bits, if a runtime lacks the MAXIMUM or MINIMUM, but all
+          runtimes have ADD with ``act`` fused: an ADD of 0.
         """
-        single = OPERATORS[act]
+        single, is_quantized = OPERATORS[act], is_quantized_8_or_16_bits(result)
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
-        if result.dtype.is_float or (result.quantization is not None and has_kernel):
+        if result.dtype.is_float or (is_quantized and has_kernel):
             return [_Step(single)]
         limits = [_Step(kind, _number(insert, result, n)) for kind, n in _limits(act, result)]
-        if result.quantization is not None or self.runs(limits, result):
+        if is_quantized or self.runs(limits, result):
             return limits
         fused = [_Step(Add, _number(insert, result, 0), act)]
         return fused if self.runs(fused, result) else limits
@@ -138,10 +140,10 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
 
     The list is empty if ``act`` allows all numbers of the dtype, or if ``value`` is not of integers.
     """
-    if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
+    if not value.dtype.is_integer:
         return []
     grid = value
-    if value.quantization is None or not value.quantization.scale.size:  # plain integers have a scale of 1
+    if not is_quantized_8_or_16_bits(value):  # for kernels, other integers have a scale of 1
         grid = Value("", value.dtype, (), None, Quantization(np.array([1.0], np.float32)))
     low, high = quantized_activation_range(act, grid)
     lowest, highest = dtype_limits(value.dtype)

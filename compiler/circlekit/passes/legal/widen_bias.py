@@ -15,11 +15,11 @@ from circlekit.passes.support.insertion import Inserter
 
 
 class WidenBias(Replacement):
-    """layer(x, w, b)  ==  layer(x, w, int64(b)), if the layer has int64 sums.
+    """layer(x, w, b)  ==  layer(x, w, int64(b)) for int16 data and a constant int32 bias.
 
-    LiteRT reads each bias of such a layer as int64, unless ``quantized_bias_type`` is INT32; but then the
-    sums are int32, and may wrap around.  The attribute gets its default, with which the dtype of the bias
-    counts.  A layer with INT32 stays, and a layer whose bias is not constant.
+    LiteRT reads the bias of such a layer as int64.  Only if ``quantized_bias_type`` is INT32, it reads int32,
+    and the sums are int32 and may wrap around: such a layer stays.  In other layers, the attribute gets its
+    default, with which the dtype of the bias counts.
     """
 
     kinds = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)

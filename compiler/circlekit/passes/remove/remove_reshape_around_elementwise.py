@@ -143,7 +143,7 @@ def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -
         return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):
         return None
-    return f"%{value.name}: has {counted(value.use_count, 'user')}, some outside of the Reshapes"
+    return f"%{value.name}: has {counted(len(value.users), 'user')}, some outside of the Reshapes"
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:

@@ -21,7 +21,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Masked(Rewrite):
-    """x * factor * (random >= rate)  becomes  x, its expected value; factor is 1 / (1 - rate)."""
+    """x * factor * (random >= rate)  becomes  x, its expected value; factor is 1 / (1 - rate).
+
+    random is from 0 to 1, so a rate below 0 drops nothing, and one above 1 drops everything.
+    """
 
     changes_values = True
 
@@ -34,8 +37,9 @@ class _Masked(Rewrite):
 
     @condition
     def keeps_the_mean(self, rate: Array, factor: Array) -> str | None:
-        """``factor`` is 1 / (1 - ``rate``)."""
-        return mean_refusal(1 - float(rate.reshape(-1)[0]), float(factor.reshape(-1)[0]))
+        """``factor`` is 1 / (1 - ``rate``), with ``rate`` clipped to 0 to 1."""
+        kept = float(np.clip(1 - float(rate.reshape(-1)[0]), 0, 1))
+        return mean_refusal(kept, float(factor.reshape(-1)[0]))
 
 
 class _Floored(Rewrite):
@@ -127,7 +131,7 @@ class RemoveGatherGuard(Rewrite):
         rows = int(n.reshape(-1)[0])
         if not i.is_plain or ((i.array() >= 0) & (i.array() < rows)).all():
             return None
-        return f"%{i.name}: expected constant indices from 0 to {rows - 1}"
+        return f"%{i.name}: expected indices from 0 to {rows - 1}"
 
 
 TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))

@@ -22,13 +22,14 @@ class ReplaceConstBatchMatMul(Rewrite):
 
     @condition
     def matrix_stays_single(self, match: Match, adj_y: bool) -> str | None:
-        """No other operator needs the constant in its old form; else the model would contain it twice."""
+        """No operator goes on to read the constant in its old form; else the model would contain it twice."""
         y = match.value("y")
         if adj_y and y.rank == 2:
             return None
         for user in y.users:
-            if not isinstance(user, BatchMatMul) or user.adj_y != adj_y:
-                return f"%{y.name}: is also read by {user.code}, so the model would contain it twice"
+            if isinstance(user, BatchMatMul) and user.y is y and not user.adj_x and user.adj_y == adj_y:
+                continue
+            return f"%{y.name}: is also read by {user.code}, so the model would contain it twice"
         return None
 
     def constants(self, match: Match, y: Array, adj_y: bool) -> dict[str, Array | Value]:

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import OpaqueOp
-from circlekit.ir.shape_inference import fits
+from circlekit.ir.shape_inference import misfit
 from circlekit.ir.value import Value, format_shape
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.movement.join import SplitV
@@ -175,8 +175,8 @@ class ResolveCustomSplitV(GraphPass):
             return False
         parts = [Value("", v.dtype, v.shape) for v in op.results]
         split = SplitV(value, sizes, axis, results=parts, num_splits=len(parts))
-        misfit = None if fits(split) else f"%{op.output.name}: expected sizes that fit %{value.name}"
-        if not context.accepts(self.name, op, misfit):
+        why = misfit(split)
+        if not context.accepts(self.name, op, why and f"%{op.output.name}: {why}"):
             split.drop_inputs()  # it is not used
             return False
         Inserter(graph, op).replace(split)

@@ -84,7 +84,7 @@ class SubstituteGatherNdToGather(Rewrite):
     def takes_rows(self, x: Value, z: Value, indices: Array) -> str | None:
         """Each index is the number of one row of ``x``, from 0 to the known number of rows minus 1."""
         rows = None if not x.shape else x.shape[0]
-        if indices.ndim < 2 or indices.shape[-1] != 1 or rows is None:
+        if indices.shape[-1:] != (1,) or rows is None:
             return (
                 f"%{z.name}: expected indices of the rows of %{x.name}, {x.type}, got {list(indices.shape)}"
             )

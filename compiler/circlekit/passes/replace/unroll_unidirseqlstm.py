@@ -149,7 +149,7 @@ class UnrollUnidirSeqLstm(GraphPass):
     run to the next until a reset, so only the first run after a reset gives the same result.
 
     Peepholes, projection, layer normalization, clipping and diagonal weights are supported.  The input must
-    be f32, the weights and biases f32 constants, and the length at most 4096.
+    be f32 of rank 3, the weights and biases f32 constants, and the length at most 4096.
     """
 
     name = "unroll_unidirseqlstm"
@@ -172,7 +172,7 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     weights = new.constant("weights", new.stacked("input_to_{}_weights"))
     bias = None if new.is_normalized else new.constant("bias", new.stacked("{}_gate_bias"))
     from_input = new.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
-    step_count = op.input.static_shape[axis]
+    step_count = op.input.known_shape[axis]
     steps = Unpack(from_input, num=step_count, axis=axis)
     graph.insert_before(op, steps)
     hidden: Value | None = None
@@ -193,10 +193,11 @@ def _obstacle(op: Lstm) -> str | None:
     shape = op.input.shape
     if op.input.dtype is not f32 or shape is None or len(shape) != 3:
         return f"expected an input of f32 and rank 3, got {op.input.type}"
-    if None in shape or 0 in shape:
-        return f"expected an input of known dimensions above 0, got {op.input.type}"
-    if shape[0 if op.time_major else 1] > MAX_STEPS:  # type: ignore[operator]  # no dimension is None
-        return f"expected at most {MAX_STEPS} steps, got {shape[0 if op.time_major else 1]}"
+    steps = shape[0 if op.time_major else 1]
+    if steps is None or 0 in shape:
+        return f"expected a known length and no empty dimension, got {op.input.type}"
+    if steps > MAX_STEPS:
+        return f"expected at most {MAX_STEPS} steps, got {steps}"
     for name, value in op.operand_items():
         if name.endswith(("weights", "bias", "coefficients")) and not (value.is_plain and value.dtype is f32):
             return f"{name} %{value.name} is not a constant of f32"

@@ -26,7 +26,11 @@ from circlekit.ops.movement.resize_images import Resize
 from circlekit.ops.movement.shape import Transpose, checked_perm
 from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, RmsNorm, Softmax
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
-from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
+from circlekit.passes.layout.permute_channels import (
+    has_weights_alone,
+    rounds_channels_alike,
+    weights_of,
+)
 
 Needed = dict[int, tuple[int, range]]
 """{index of an operand: (its axis, the needed indices along it)}; operands needed as a whole are left out."""
@@ -37,10 +41,14 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 
     ``op`` has one result, of known rank, and ``axis`` counts from 0.
     Return None if ``op`` mixes indices along ``axis``, or if it is not known whether it does, for example
-    because the rank of an operand is unknown.
+    because the rank of an operand is unknown.  Return None also if LiteRT would round channels differently.
     """
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
+    if axis == op.output.known_rank - 1:
+        counts = (op.output.known_shape[axis] or 1, len(taken))  # 1, which fills no group, if it is unknown
+        if not all(rounds_channels_alike(op, count) for count in counts):
+            return None
     axes = _axes(op, axis)
     if axes is None or any(
         value is None or value.shape is None for value in map(op.inputs.__getitem__, axes)

@@ -58,10 +58,10 @@ def keeps_order(shape: Shape, perm: Perm) -> bool:
 
 
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
-    """Return whether a transpose by ``perm`` leaves data of ``shape`` as they are, shape included.
+    """Return whether a transpose by ``perm`` leaves data of ``shape`` as they are.
 
-    Only axes of dimension 1 may move.  A shape of lower rank is extended by leading dimensions of 1, so
-    ``perm`` may insert axes before the first dimension that is not 1.
+    The shape must stay, too, but leading dimensions of 1 do not count: a shape of lower rank is extended by
+    them, and ``perm`` may insert axes before the first dimension that is not 1.
     """
     rank = kept_rank(perm)
     dims, added = (1,) * (rank - len(shape)) + shape, len(perm) - rank

@@ -14,7 +14,7 @@ from circlekit.ops.arithmetic.unary import Abs, Exp, Square
 from circlekit.ops.movement.shape import Transpose
 
 NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
-"""Operators whose results are 0 or more."""
+"""Operators whose results are 0 or more, or NaN."""
 
 
 def is_determined(shape: Shape | None) -> bool:

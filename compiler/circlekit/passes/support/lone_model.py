@@ -18,8 +18,8 @@ def can_stand_alone(op: Op) -> bool:
 def lone_model(op: Op) -> Model:
     """Return a model that contains only a copy of ``op``.
 
-    Its inputs are copies of the operands of ``op`` that are not constant.  But an operand that constant
-    folding can compute becomes a constant; its elements are not computed here, so zeros stand for them.
+    Its inputs are copies of the operands of ``op`` that are not constant.  But an operand of known shape that
+    constant folding can compute becomes a constant; its elements are not computed here: zeros stand for them.
     """
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():

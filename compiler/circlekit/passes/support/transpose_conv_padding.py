@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the rows that a TRANSPOSE_CONV omits, and the number of its input rows."""
+"""Compute how many rows a TRANSPOSE_CONV omits, and how many input rows it needs."""
 
 from __future__ import annotations
 

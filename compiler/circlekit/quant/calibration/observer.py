@@ -111,7 +111,8 @@ class Observer:
         """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
 
         Raise ShapeError if ``array`` lacks the axis of the channels, or has another number of channels than
-        an earlier array of this tensor in the same run.
+        an earlier array of this tensor in the same run.  An array in which all elements are ignored is not
+        checked.
         """
         key = self.keys.get(value)
         if key is not None:

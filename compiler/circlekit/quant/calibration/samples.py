@@ -30,9 +30,9 @@ Samples = Iterable[Sample] | str | os.PathLike[str]
 def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
     """Yield each sample as a list of arrays in the order of the main graph's inputs.
 
-    Raise ModelError for a sample that is not a ``Sample`` or has NaN; ShapeError if number, names, shapes or
-    dtypes of its arrays are not those of the inputs.  These messages have the number of the sample, counted
-    from 0.  Raise ModelError if ``samples`` is a dict or bytes, or not iterable.  If it is a path, raise the
+    Raise ModelError for a sample that is not a ``Sample`` or has NaN in an array of floats; ShapeError if
+    number, names, shapes or dtypes of its arrays are not those of the inputs.  These messages have the number
+    of the sample, counted from 0.  Raise ModelError if ``samples`` is a dict or bytes, or not iterable.  If it is a path, raise the
     errors of reading the file (``SampleFile``).
     """
     if isinstance(samples, str | os.PathLike):

@@ -165,7 +165,7 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
     ``axis``: the axis of the channels; None: make no statistics per channel.  ``histogram``: whether to make
     a histogram.  If no element belongs to the range, neither is made.
-    Raise ShapeError if ``array`` has no such axis.
+    Raise ShapeError if statistics per channel are made and ``array`` has no axis ``axis``.
     """
     if not array.size:
         return Observation(np.nan, np.nan, 0)

@@ -103,11 +103,7 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _needs_no_rounding(match: Match) -> bool:
-    """Return whether not to round the result of the ADD or MUL.
-
-    If an activation is its only user, the activation is rounded instead.  An ADD or MUL of operands that are
-    not rounded is not rounded, either.
-    """
+    """Return whether an activation is the only user of the ADD or MUL, or none of its operands is rounded."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True

@@ -223,7 +223,8 @@ class KernelForms(InnerForms):
 
         The fields ``scales_below``, ``not_negative`` and ``not_zero`` of the rule say on which scales and
         numbers the kernel fails.
-        Raise ModelError if there are no such forms, or if ``op`` adds a computed mask (``refuse_masks``).
+        Raise ModelError if there are no such forms, or if ``op`` adds or selects a computed mask
+        (``refuse_masks``).
         """
         self.refuse_masks(op)
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]

@@ -130,8 +130,8 @@ class TensorForms:
 
         ``least_scale``: the smallest scale that the producer's kernel can compute; a range with a smaller
         scale is widened.
-        Raise UnsupportedError if the value has no range, or if the scale of its given form is below
-        ``least_scale``; raise the errors of ``covering``.
+        Raise UnsupportedError if the value has no range, if this range has only masks, or if the scale of its
+        given form is below ``least_scale``; raise the errors of ``covering``.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
@@ -141,6 +141,8 @@ class TensorForms:
         low, high = self.range_by_name(value.name)
         reason = f"covers its range [{low:.4g}, {high:.4g}]"
         if (mask := self._mask_of(value)) is not None:
+            if high < mask:
+                raise UnsupportedError(f"calibration observed only masked numbers in %{value.name}")
             low = mask
             if scheme.asymmetric and scheme.activations is i8:
                 # QUANTIZE may turn a float mask into the least int32; adding a negative zero point would wrap
@@ -219,7 +221,7 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds or subtracts a computed mask.
+        """Raise ModelError if ``op`` adds, subtracts or selects a computed mask.
 
         The form of such a mask covers the huge number, so its steps are too coarse beside the other operand.
         """

@@ -57,7 +57,8 @@ class ConeRunner:
         """Return the outputs that the last run would have if the values in ``changes`` had these arrays.
 
         Call ``run`` first.  Raise UnsupportedError if an operator that calls other graphs, or that uses a
-        resource variable or a hash table, depends on the changed values.
+        resource variable or a hash table, depends on the changed values; ModelError if such an operator reads
+        a variable tensor that several operators use, as its contents are not kept.
         """
         changed = dict(changes)
         with limited_blas_threads(self._plan.largest_macs):

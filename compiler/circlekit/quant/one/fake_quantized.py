@@ -29,12 +29,13 @@ def fake_quantize(model: Model) -> None:
 
     Each activation is rounded by a QUANTIZE and a DEQUANTIZE that are inserted after it.  After a QUANTIZE
     of ``model`` only a DEQUANTIZE is inserted; after operators that only move elements, neither.  A
-    DEQUANTIZE of ``model`` is removed if its operand is float now.  A constant becomes the floats for which
-    its integers stand.
+    DEQUANTIZE of ``model`` is removed if its operand is float now.  An operand that is a constant becomes the
+    floats for which its integers stand; a constant that is an output of the graph stays quantized.
 
     Names are those of ONE.  A rounded activation is named ``NAME_FQ_Quantize_FQ_Dequantize``, or
-    ``NAME_FQ_Dequantize`` after a QUANTIZE of ``model``; a constant is named ``NAME_DQ``.  Results of
-    operators that only move elements keep their names.  Raise the errors of ``check_shapes``.
+    ``NAME_FQ_Dequantize`` after a QUANTIZE of ``model``; a constant is named ``NAME_DQ``.  So an output
+    that is rounded, or comes from a removed DEQUANTIZE, gets a new name.  Results of operators that only move
+    elements keep their names.  Raise the errors of ``check_shapes``.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)

@@ -53,8 +53,8 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     After an error the model is as before.
 
     Raise FileError or FormatError for the files; LimitError if an array, or the data of a pipe, exceeds the
-    memory limit; ShapeError if an array does not fit; UnsupportedError for a sparse or compressed constant
-    without ``value``.  Raise ModelError in these cases:
+    memory limit; ShapeError if an array does not fit; UnsupportedError for a sparse or compressed constant.
+    Raise ModelError in these cases:
 
     - A tensor in the file is not in the model, or not float32.
     - A tensor with ``value`` is not a constant.
@@ -101,6 +101,9 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
                 raise FormatError(
                     f"{path}: {name}: expected {field} of type {kind.__name__}, got {item.get(field)!r}"
                 )
+        axis = item["quantized_dimension"]
+        if isinstance(axis, bool) or not -(1 << 31) <= axis < 1 << 31:
+            raise FormatError(f"{path}: {name}: expected quantized_dimension to fit 32 bits, got {axis!r}")
         if not isinstance(item.get("value", ""), str):
             raise FormatError(f"{path}: {name}: expected value of type str, got {item['value']!r}")
         if item["dtype"].lower() not in DTYPES:
@@ -120,10 +123,10 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
     quantization = _parameters(scale, zero_point, tree["quantized_dimension"], dtype, name)
     if (misfit := quantization.misfit(value.shape)) is not None:
         raise ShapeError(f"%{name}: {misfit}")
+    floats = None if value.data is None else plain_floats(value)
     if "value" in tree:
         _set_integers(value, dtype, path.parent / tree["value"])
-    elif value.data is not None:
-        floats = plain_floats(value)
+    elif floats is not None:
         if np.isnan(floats).any():
             raise ModelError(f"%{name}: expected numbers, got NaN")
         if (smallest := quantization.scale.min()) < SMALLEST_SCALE:

@@ -169,7 +169,8 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
         return None
     low, high = integer_limits(dtype)
     # the number of steps between min and max shows for which dtype the parameters are
-    steps = (old.max.astype(np.float64) - old.min) / old.scale
+    with np.errstate(divide="ignore", invalid="ignore"):  # a scale of 0
+        steps = (old.max.astype(np.float64) - old.min) / old.scale
     if not np.allclose(steps, high - low, rtol=1e-4):
         return None
     rank = len(value.static_shape)

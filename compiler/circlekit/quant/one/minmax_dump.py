@@ -17,7 +17,7 @@ import numpy as np
 
 from circlekit.errors import FormatError, ModelError
 from circlekit.ir.graph import Model
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array, Quantization, Value, format_shape
 from circlekit.quant.one.sample_data import check_percentiles
 
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
@@ -76,12 +76,13 @@ def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """
     from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
-    found: dict[Place, dict[int, Array]] = {}
+    ranges: dict[Place, dict[int, Array]] = {}
     for name, array in hdf5.read_datasets(path).items():
         match = PLACE.fullmatch(name)
         if match is None or array.dtype.kind != "f" or array.size != 2:
-            expected = "two floats at run_R/model_M/subg_G/op_N"
-            raise FormatError(f"{os.fspath(path)}: expected {expected}, got /value/{name}")
+            expected = "two floats at /value/run_R/model_M/subg_G/op_N"
+            found = f"{array.dtype}{format_shape(array.shape)} at /value/{name}"
+            raise FormatError(f"{os.fspath(path)}: expected {expected}, got {found}")
         if not -LARGEST <= array.flat[0] <= array.flat[1] <= LARGEST:  # NaN, too
             numbers = f"{array.flat[0]:g} and {array.flat[1]:g}"
             expected = f"finite float32 numbers min <= max at /value/{name}"
@@ -89,5 +90,5 @@ def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
         run, model, graph, kind, number = match.groups()
         if int(model) == 0:
             place = (int(graph), "input" if kind == "input_" else "op", int(number))
-            found.setdefault(place, {})[int(run)] = array.reshape(2).astype(np.float64)
-    return {place: np.stack([runs[run] for run in sorted(runs)]) for place, runs in found.items()}
+            ranges.setdefault(place, {})[int(run)] = array.reshape(2).astype(np.float64)
+    return {place: np.stack([runs[run] for run in sorted(runs)]) for place, runs in ranges.items()}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlekit.ir.core import Graph
+from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -25,7 +26,7 @@ from circlekit.quant.weights import present_operand
 
 @dataclass
 class LinearLayer:
-    """An operator whose result, before the fused activation, is a matrix product of its input with weights.
+    """An operator whose result, before the fused activation, is a matrix product of its input, plus a bias.
 
     ``input_index``, ``weights_index``, ``bias_index``: the indices of these operands.
     """
@@ -130,7 +131,7 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Copy each bias that several layers share, so that each layer has its own, which can be corrected."""
+    """Copy each bias of a layer that has other users, so that it can be corrected for this layer alone."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
@@ -142,7 +143,7 @@ def linear_layer(op: Op) -> LinearLayer | None:
     """Return ``op`` as a layer; None if ``op`` is not a layer, or breaks one of these conditions.
 
     Weights and bias must be plain constants: not packed, sparse or compressed.  Weights and input must be
-    float, the weights must have elements, and the number of input channels must be known and not 0.
+    float32, the weights must have elements, and the number of input channels must be known and not 0.
     """
     if isinstance(op, TransposeConv):
         layer = LinearLayer(op, input_index=2, weights_index=1, bias_index=3)
@@ -150,7 +151,7 @@ def linear_layer(op: Op) -> LinearLayer | None:
         layer = LinearLayer(op, input_index=0, weights_index=1, bias_index=2)
     else:
         return None
-    is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float
+    is_usable = layer.weights.is_plain and layer.weights.dtype is layer.input.dtype is f32
     is_usable = is_usable and (layer.bias is None or layer.bias.is_plain) and layer.weights.numel > 0
     return layer if is_usable and last_dimension(layer.input) else None
 

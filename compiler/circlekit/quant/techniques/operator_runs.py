@@ -31,7 +31,8 @@ class OperatorRuns:
 
     ``samples``: arrays in the order of the graph's inputs.  Iterating runs the operators in order and yields
     (operator, operands, results) for each; ``results`` has a list for each sample.  The arrays of a value
-    are released after the last operator that reads the value has run.
+    are released after the last operator that reads the value has run.  No state is kept between operators: a
+    variable tensor has its initial contents; READ_VARIABLE and users of a hash table raise ModelError.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:

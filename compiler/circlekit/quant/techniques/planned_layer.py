@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from circlekit.ir.dtypes import i32
 from circlekit.quant.plan import GraphPlan, OperatorPlan, TensorForm
 from circlekit.quant.techniques.layer_rounding import LayerFit
 from circlekit.quant.techniques.linear_layer import LinearLayer
@@ -30,15 +29,14 @@ class PlannedLayer:
     def bias_fits(self, fit: LayerFit) -> bool:
         """Return whether the bias of ``fit`` fits its planned form.
 
-        The magnitudes of an int32 bias, as integers, must be below LARGEST_BIAS.  An int64 or float bias
-        always fits.
+        The magnitudes of a quantized bias, as integers, must be below LARGEST_BIAS.  A float bias always fits.
         """
         form = self.operator.operands.get(self.layer.bias_index)
         if form is None:
             return True
         # the scale of the bias; each output has one, because weights with a quantized bias have no blocks
         scale = fit.scale[..., 0] * self._data_scale()
-        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
+        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[form.dtype] * scale))
 
     def store(self, fit: LayerFit, reason: str) -> None:
         """Write the integers, scales and bias of ``fit`` into the plan.

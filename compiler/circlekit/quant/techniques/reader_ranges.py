@@ -128,7 +128,7 @@ class _Reader:
                 noise = self._noise(value, tried) if start[end] and tried[0] != tried[1] else np.inf
                 if noise < least:
                     least, best = noise, tried
-        if least >= LARGEST_NOISE_SHARE * first:
+        if not least < LARGEST_NOISE_SHARE * first:  # also if the results, and so the noise, are NaN
             return {}
         self.forms[value] = self._form(best) or self.forms[value]
         return {value.name: best}

@@ -45,6 +45,8 @@ def _rotate(model: Model, rotations: Iterable[Mapping[str, Any]]) -> None:
 
 def _equalize(model: Model, magnitudes: Mapping[str, list[float]], strength: float) -> None:
     """Equalize ``model`` with the arguments in a record, where arrays are lists."""
+    if not 0 <= strength <= 1:
+        raise ValueError(f"expected a strength from 0 to 1, got {strength}")
     arrays = {name: np.array(numbers, np.float64) for name, numbers in magnitudes.items()}
     equalize(model, arrays, float(strength))
 

@@ -241,8 +241,8 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
     ``count``: the number of elements, None if it is unknown.
     ``folder``: gets large constants as files; None: they are written in base64.
     ``resample``: whether a gaussian filler with the same mean and standard deviation replaces a constant of
-    more than MAX_LISTED elements.  A constant of BOOL, of equal elements, or with an element that is not
-    finite is not replaced, nor one whose mean or standard deviation is too large for float32.
+    more than MAX_LISTED integers or floats that numpy has.  A constant of equal elements, or with an element that is not
+    finite, is not replaced, nor one whose mean or standard deviation is too large for float32.
     """
     if count is not None and dtype is DType.STRING:
         strings = _strings(data)

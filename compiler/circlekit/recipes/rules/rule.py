@@ -107,6 +107,7 @@ class Call:
         self.source = source
         self.node = node
         self.name = node.name
+        self.has_read_names = False  # whether ``named`` or ``some_named`` was called
 
     @property
     def place(self) -> str:
@@ -149,6 +150,7 @@ class Call:
 
     def named(self, known: Iterable[str]) -> Mapping[str, Literal]:
         """Return the arguments with names, by name; the names must be in ``known``."""
+        self.has_read_names = True
         for name in self.node.named:
             if name not in known:
                 names = list(known)
@@ -158,6 +160,7 @@ class Call:
 
     def some_named(self) -> Mapping[str, Literal]:
         """Return the arguments with names, by name; there must be at least one, and it may have any name."""
+        self.has_read_names = True
         if not self.node.named:
             self.fail(f"{self.name}: expected 1 or more arguments with names, got 0")
         return self.node.named
@@ -203,7 +206,7 @@ class Call:
         condition, number = "", literal
         if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
             condition = literal.name.replace("_", " ") + " "
-            number = literal.positional[0] if len(literal.positional) == 1 else literal
+            number = literal.positional[0] if len(literal.positional) == 1 and not literal.named else literal
         if type(number) is not int or number < 0:
             self.fail(f"expected a number such as 0, at_most(3) or at_least(1), got {show(literal)}")
         return condition, number

@@ -106,7 +106,7 @@ def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):
-        # a port of the original model that no part has stays a plain number
+        # a port of the original model that no part has stays a plain number; of several parts, the last counts
         ports: list[Any] = list(range(len(links[0]["org-model-io"][side]["new-indices"])))
         for number, link in enumerate(links):
             own = list(link["new-model-io"][side]["new-indices"])
