@@ -132,7 +132,10 @@ def test_a_contradiction_that_an_unknown_rank_removes_is_no_misfit(call: str, se
 
 
 def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
-    """[] becomes the inferred shape of a result, and an unknown rank if an operator refuses a scalar."""
+    """[] becomes the inferred shape of a result.
+
+    It becomes an unknown rank if an operator refuses a scalar, or makes no such result of it.
+    """
     model = parse_model("graph main(%x: f32[1,4,4,2]) -> %y {\n%a = Relu(%x)\n%y = MaxPool2D(%a)\n}")
     for op in model.main:
         op.output.shape = ()
@@ -141,6 +144,9 @@ def test_a_rank_is_settled_by_the_operator_that_makes_or_refuses_it() -> None:
     model = parse_model("graph main(%x: f32[]) -> %y {\n%y = MaxPool2D(%x): f32[1,4,4,2]\n}")
     settle_ranks(model)
     assert model.main.inputs[0].shape is None
+    model = parse_model("graph main(%x: f32[]) -> %y {\n%y = Relu(%x): f32[4]\n}")
+    settle_ranks(model)
+    assert [v.shape for v in model.main.values()] == [None, (4,)]
     model = parse_model("graph main(%x: f32[]) -> %y {\n%y = Relu(%x)\n}")
     settle_ranks(model)
     assert [v.shape for v in model.main.values()] == [(), ()]
@@ -159,6 +165,12 @@ def test_an_operator_that_fits_no_rank_is_refused() -> None:
     model = parse_model("graph main(%x: f32[], %z: f32[3]) -> %y {\n%y = MaxPool2D(%z): f32[]\n}")
     with pytest.raises(ShapeError, match="op 0 MaxPool2D"):
         settle_ranks(model)
+    model = parse_model(
+        "graph main(%x: f32[2], %s: f32[]) -> %y {\n%z = Neg(%x): f32[3]\n%y = Mul(%z, %s)\n}"
+    )
+    with pytest.raises(ShapeError, match=r"%z has shape \[3\], its operator infers \[2\]"):
+        settle_ranks(model)
+    assert model.main.inputs[1].shape == ()
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,9 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each value with the shape [] whether it is a scalar or has an unknown rank; set its shape.
 
     Old files write [] for both; a constant is a scalar.  A result gets the inferred shape, or an unknown
-    rank if its operator has no shape rule.  If the shape rule rejects the operands, those with the shape []
-    get an unknown rank.  If a shape then still contradicts a shape rule, raise ModelError, mostly ShapeError,
-    with the place; if ``strict`` is false, ignore the contradiction.
+    rank if its operator has no shape rule.  If the shape rule rejects the operands or contradicts a known
+    result, the operands with the shape [] get an unknown rank.  If a shape then still contradicts a shape
+    rule, raise ModelError, mostly ShapeError, with the place; if ``strict`` is false, ignore this.
     """
     before, graphs = None if strict else 0, callees_first(model)
     while (left := sum(_may_be_unranked(v) for graph in graphs for v in graph.values())) != before:
@@ -208,10 +208,15 @@ def _settle(op: Op) -> None:
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
     """Return the inferred types.
 
-    If the rule rejects the operands, give an unknown rank to those with the shape [], and infer again.
+    If the rule rejects the operands or contradicts a result, give an unknown rank to the operands with the
+    shape [], and infer again.
     """
     try:
-        return result_types(op)
+        types = result_types(op)
+        for value, inferred in zip(op.results, types, strict=True):
+            if not _may_be_unranked(value):
+                _merged_shape(value, inferred)  # raises ShapeError if they contradict each other
+        return types
     except ModelError:
         unranked = [v for v in op.inputs if v is not None and _may_be_unranked(v)]
         if not unranked:

@@ -19,7 +19,7 @@ SOFTMAX = """
     m = ReduceMax(x: f32, max_axes) {keep_dims: true}  s = Sub(x, m)  e = Exp(s)
     t = Sum(e, sum_axes) {keep_dims: true}  z = Div(e, t)
 """
-"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns.
+"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns; omitted attributes may have any value.
 
 Names in LAYER_NORM: ``m`` mean, ``s`` x - mean, ``q`` its square, ``v`` variance, ``e`` variance + epsilon,
 ``r`` 1 / sqrt(e).  In SOFTMAX: ``m`` maximum, ``s`` x - maximum, ``e`` exp(s), ``t`` the sum of ``e``.
