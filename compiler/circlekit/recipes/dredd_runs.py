@@ -89,8 +89,8 @@ def _import_once(with_litert: bool) -> None:
 def folder_in(keep: Path, test: str, used: set[str]) -> Path:
     """Return a folder inside of ``keep`` for the files of a test; add its name to the names ``used``.
 
-    The folder has the name of the test, with ``_`` in place of characters such as ``/``.  If this name is
-    used, a number is added: ``Add.2``.
+    The folder has the name of the test, without leading dots and with ``_`` in place of characters such as
+    ``/``.  If this name is used, a number is added: ``Add.2``.
     """
     name = re.sub(r"[^\w.+-]", "_", test).lstrip(".") or "_"  # a name in a list may be ../../x
     numbered = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))

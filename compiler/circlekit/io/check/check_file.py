@@ -27,7 +27,8 @@ from circlekit.ir.verifier import op_faults, recursive_calls
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
     """Return the findings of a model file; [] for a valid file.
 
-    Of the fields that the schema lacks, at most MAX_WARNINGS are listed.  ``name``: the file's name.
+    Of the fields that the schema lacks, at most ``flatbuffer_decoder.MAX_WARNINGS`` are listed.
+    ``name``: the file's name.
     """
     fmt = identify(data)
     if fmt is None:
@@ -105,7 +106,7 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
             message = f"expected a unique id, got {identifier} again"
             yield Finding("external-buffer", f"{path}.id", message)
         if group >= groups:
-            message = f"index {group}, there are {groups} groups"
+            message = f"expected an index below {groups}, the number of groups, got {group}"
             yield Finding("external-buffer", f"{path}.group", message)
         ids.add(identifier)
 
