@@ -73,7 +73,10 @@ def run_test(test: Test) -> Result:
 
 
 def _lost(test: Test, reason: str) -> Result:
-    """Return the result of a test whose process crashed; ``reason``: how the process ended."""
+    """Return the result of a test that crashed its process or that a cluster gave up.
+
+    ``reason``: a predicate, such as "was killed by signal 9".
+    """
     return Result(test.case.name, failures=[f"the test {reason}"])
 
 

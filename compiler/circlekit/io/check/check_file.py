@@ -106,7 +106,7 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
             message = f"expected a unique id, got {identifier} again"
             yield Finding("external-buffer", f"{path}.id", message)
         if group >= groups:
-            message = f"expected an index below {groups}, the number of groups, got {group}"
+            message = f"index {group}, there are {groups} groups"
             yield Finding("external-buffer", f"{path}.group", message)
         ids.add(identifier)
 

@@ -21,7 +21,7 @@ LOWEST = np.finfo(np.float32).min
 
 
 class _Shifted(Rewrite):
-    """$softmax(x - m)  ==  $softmax(x), if m is one number for each row."""
+    """$softmax(x - m)  ==  $softmax(x), if m is one number for each row, and finite."""
 
     before = """
         d = Sub(x: f32, m)
