@@ -15,5 +15,5 @@ graph main(%x: f32[2,3]) -> %z {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("expected x to be multiplied by 0.707107 before Erf, got 0.7")
+  refused("expected the factor 0.707107 before Erf, got 0.7")
 }

@@ -11,5 +11,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(fuse_gelu)
   unchanged()
-  refused("expected x to be multiplied by -0.707107 before Erfc, got 0.707107")
+  refused("expected the factor -0.707107 before Erfc, got 0.707107")
 }

@@ -75,6 +75,19 @@ def test_an_output_that_is_no_longer_finite_fails_the_limit_of_the_sqnr(tmp_path
         assert compare_command([*words, "--inputs", str(tmp_path / "x.npy")]) == code
 
 
+@pytest.mark.parametrize(("x", "code"), [(0.01, 1), (0.5, 0)])
+def test_an_error_where_the_float_output_is_zero_fails_the_limit_of_the_sqnr(
+    x: float, code: int, tmp_path: Path
+) -> None:
+    """Only 0.01 is rounded by the quantization; 0.5 is a multiple of the scale."""
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Sub(%x, %x) }")
+    steps = "%q = Quantize(%x) : i8[2] quant(scale: 0.25)  %r = Dequantize(%q) : f32[2]  %y = Sub(%x, %r)"
+    (tmp_path / "int8.ck").write_text(f"graph main(%x: f32[2]) -> %y {{ {steps} }}")
+    words = [*(str(tmp_path / name) for name in ("float.ck", "int8.ck")), "--min-sqnr", "20"]
+    np.save(tmp_path / "x.npy", np.array([x, 0.25], np.float32))
+    assert compare_command([*words, "--inputs", str(tmp_path / "x.npy")]) == code
+
+
 @pytest.mark.parametrize("more", [0, 1, 2])
 def test_many_layers_are_printed_in_part(more: int, tmp_path: Path, capsys: Output) -> None:
     """With --per-layer, the table of a quantized model's operators has MAX_PRINTED_LAYERS rows."""

@@ -20,6 +20,7 @@ from circlekit.cli.result import PIPE, source_name, source_of
 from circlekit.equivalence.array_comparison import Outcome
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.data_files.input_files import GIVEN
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison
@@ -66,7 +67,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--min-sqnr", type=finite_number, metavar="DB",
         help="for a quantized model: exit with 0, whatever else differs, if every output has at least this"
-        " ratio of signal to quantization noise, and is finite where the float output is",
+        " ratio of signal to quantization noise or no noise, and is finite where the float output is",
     )  # fmt: skip
     parser.add_switch("--values-only", help="ignore signatures and the types of inputs and outputs")
     parser.add_switch("--by-position", help="pair inputs and outputs by position instead of by name")
@@ -102,9 +103,8 @@ def _run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
     if arguments.min_sqnr is not None and result.judgement is not None:
-        sqnr = result.judgement.sqnr  # None: the outputs of the float model are 0, or not finite
-        has_lost = any(metrics.lost for metrics in result.judgement.outputs.values())
-        return 0 if not has_lost and (sqnr is None or sqnr >= arguments.min_sqnr) else FAILED
+        outputs = result.judgement.outputs.values()
+        return 0 if all(_has_sqnr(metrics, arguments.min_sqnr) for metrics in outputs) else FAILED
     return 0 if comparison.equal else FAILED
 
 
@@ -126,6 +126,12 @@ class Result:
     judgement: Judgement | None = None
     layers: list[Outcome] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
+
+
+def _has_sqnr(metrics: ErrorMetrics, least: float) -> bool:
+    """Return whether an output has an SQNR of ``least`` dB or no error, and is finite where it has to be."""
+    sqnr = metrics.sqnr  # None for a float output of 0
+    return not metrics.lost and (not metrics.noise or (sqnr is not None and sqnr >= least))
 
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:

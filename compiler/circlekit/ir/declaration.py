@@ -122,7 +122,7 @@ class Declaration:
     result_names: ClassVar[tuple[str, ...]] = ("output",)
     variadic_results: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
-    """The first two operands may be exchanged."""
+    """The first two operands may be exchanged; for MAXIMUM and MINIMUM, this may change results for NaN."""
     pure: ClassVar[bool] = True
     """Equal operands give equal results; no side effects.  Passes may fold, share or remove the operator.
 

@@ -73,7 +73,10 @@ def run_test(test: Test) -> Result:
 
 
 def _lost(test: Test, reason: str) -> Result:
-    """Return the result of a test whose process crashed; ``reason``: how the process ended."""
+    """Return the result of a test that crashed its process or that a cluster gave up.
+
+    ``reason``: a predicate, such as "was killed by signal 9".
+    """
     return Result(test.case.name, failures=[f"the test {reason}"])
 
 
@@ -89,8 +92,8 @@ def _import_once(with_litert: bool) -> None:
 def folder_in(keep: Path, test: str, used: set[str]) -> Path:
     """Return a folder inside of ``keep`` for the files of a test; add its name to the names ``used``.
 
-    The folder has the name of the test, with ``_`` in place of characters such as ``/``.  If this name is
-    used, a number is added: ``Add.2``.
+    The folder has the name of the test, without leading dots and with ``_`` in place of characters such as
+    ``/``.  If this name is used, a number is added: ``Add.2``.
     """
     name = re.sub(r"[^\w.+-]", "_", test).lstrip(".") or "_"  # a name in a list may be ../../x
     numbered = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))

@@ -67,8 +67,8 @@ def test_gelu_by_erfc_near_misses(scale: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (gelu(scale="Mul(%x, 0.7)"), "expected x to be multiplied by 0.707107 before Erf, got 0.7"),
-        (gelu(ORDERS[2], "Div(%x, 1.4)"), "expected x to be divided by 1.41421 before Erf, got 1.4"),
+        (gelu(scale="Mul(%x, 0.7)"), "expected the factor 0.707107 before Erf, got 0.7"),
+        (gelu(ORDERS[2], "Div(%x, 1.4)"), "expected the divisor 1.41421 before Erf, got 1.4"),
         (gelu(add="Add(%e, 2.0)"), "expected the constant 1.0"),
         (gelu(add="Add(%e, 1.0) {act: RELU}"), "%a: act is RELU"),
         (gelu(ORDERS[0].replace("0.5", "0.4")), "expected the constant 0.5"),

@@ -27,7 +27,8 @@ from circlekit.ir.verifier import op_faults, recursive_calls
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
     """Return the findings of a model file; [] for a valid file.
 
-    Of the fields that the schema lacks, at most MAX_WARNINGS are listed.  ``name``: the file's name.
+    Of the fields that the schema lacks, at most ``flatbuffer_decoder.MAX_WARNINGS`` are listed.
+    ``name``: the file's name.
     """
     fmt = identify(data)
     if fmt is None:

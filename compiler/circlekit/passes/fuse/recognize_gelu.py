@@ -67,7 +67,7 @@ class _Erf(Rewrite):
     """
 
     function: ClassVar[str] = "Erf"
-    sign: ClassVar[int] = 1  # the sign of ``root``
+    sign: ClassVar[int] = 1  # the expected sign of ``root``
 
     before = """
         s = Mul|Div(x: f32, root: const f32[*, 1])
@@ -83,8 +83,8 @@ class _Erf(Rewrite):
         found, expected = float(root.reshape(-1)[0]), self.sign * math.sqrt(2.0 if divided else 0.5)
         if math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE):
             return None
-        how = "divided" if divided else "multiplied"
-        return f"expected x to be {how} by {expected:g} before {self.function}, got {found:g}"
+        kind = "divisor" if divided else "factor"
+        return f"expected the {kind} {expected:g} before {self.function}, got {found:g}"
 
 
 class _Erfc(_Erf):

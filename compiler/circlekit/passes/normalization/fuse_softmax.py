@@ -21,7 +21,7 @@ LOWEST = np.finfo(np.float32).min
 
 
 class _Shifted(Rewrite):
-    """$softmax(x - m)  ==  $softmax(x), if m is one number for each row."""
+    """$softmax(x - m)  ==  $softmax(x), if m is one number for each row, and finite."""
 
     before = """
         d = Sub(x: f32, m)
@@ -95,8 +95,9 @@ LEAST_NORM = 1e-6
 class _L2Norm(Rewrite):
     """x / max(sqrt(sum(x * x)), epsilon)  ==  l2_normalization(x), if epsilon is at most LEAST_NORM.
 
-    Rows whose norm is less than LEAST_NORM, other than zeros, become shorter than 1.  ``epsilon_power``: 2
-    if epsilon limits the square of the norm.
+    Epsilon may also limit the square of the norm, or be added to the square.  Rows whose norm is less than
+    about LEAST_NORM, other than zeros, may get another length.  ``epsilon_power``: 2 if epsilon belongs to
+    the square of the norm.
     """
 
     epsilon_power: ClassVar[int]
@@ -115,7 +116,7 @@ class _L2Norm(Rewrite):
 
     @condition
     def epsilon_is_small(self, match: Match, eps: Array) -> str | None:
-        """Epsilon is above 0 and at most 1e-6, or 1e-12 if it limits the square of the norm."""
+        """Epsilon is above 0 and at most 1e-6, or 1e-12 if it belongs to the square of the norm."""
         most = LEAST_NORM**self.epsilon_power
         if 0 < eps.item() <= np.nextafter(np.float32(most), np.float32(1)):
             return None

@@ -106,14 +106,15 @@ def _is_custom(op: Op | None, name: str) -> bool:
 def _parameters(op: Op) -> tuple[Array, Array, DType]:
     """Return (scales as float32, zero points as int64, dtype of the zero points) of an ONNX operator.
 
-    Raise UnsupportedError unless there are as many scales as zero points, all of them plain constants, and
-    the scales are float32.
+    Raise UnsupportedError unless there are as many scales as zero points, at least one, all of them plain
+    constants, and the scales are float32.
     """
     if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
         raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
     scale, zero_point = present_operand(op, 1), present_operand(op, 2)
-    if scale.dtype is not f32 or scale.array().size != zero_point.array().size:
-        raise UnsupportedError(f"%{op.output.name}: expected as many float32 scales as zero points")
+    if scale.dtype is not f32 or not 0 < scale.array().size == zero_point.array().size:
+        expected = "expected as many float32 scales as zero points, at least one"
+        raise UnsupportedError(f"%{op.output.name}: {expected}")
     return scale.array().reshape(-1), zero_point.array().reshape(-1).astype(np.int64), zero_point.dtype
 
 
@@ -156,9 +157,15 @@ def _read_constants(editor: GraphEditor) -> None:
         value = op.inputs[0]
         if value is None or not value.is_plain:
             raise UnsupportedError(f"%{op.output.name}: expected a constant or {QUANTIZE} as operand")
-        scale, zero_point, _ = _parameters(op)
+        scale, zero_point, dtype = _parameters(op)
+        if not dtype.is_integer or dtype is not value.dtype:
+            expected = f"expected integers with the dtype of the zero point, {dtype.short}"
+            raise UnsupportedError(f"%{value.name}: {expected}, got {value.dtype.short}")
         constant = _constant(value, scale, zero_point, _axis_of_scales(op, value) if scale.size > 1 else 0)
-        graph.table = [constant if v is value else v for v in graph.table]
+        if value.use_count == 1 and not graph.is_output(value):
+            graph.table = [constant if v is value else v for v in graph.table]
+        else:  # ``value`` stays in the graph, with its name
+            constant.name = graph.unique_name(value.name)
         editor.redirect(op.output, constant)
         graph.remove(op)
 
@@ -181,6 +188,7 @@ def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value
     ``axis``: the axis of the channels.  If all uint8 integers and zero points are at most 15, the constant
     gets 4 bits: int4 if all zero points are 8, otherwise uint4.  For int4, 8 is subtracted from the integers
     and zero points.  (ONE subtracts 8 only from the integers, which is wrong.)
+    Raise UnsupportedError if the number of scales does not fit the axis.
     """
     data, dtype = value.array(), value.dtype
     if dtype is u8 and data.size and data.max() <= 15 and zero_point.max() <= 15:
@@ -188,7 +196,10 @@ def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value
             data, dtype, zero_point = packed(data.astype(np.int16) - 8, INT4), INT4, zero_point - 8
         else:
             data, dtype = packed(data, UINT4), UINT4
-    return Value(value.name, dtype, value.shape, data, Quantization(scale, zero_point, axis))
+    quantization = Quantization(scale, zero_point, axis)
+    if (why := quantization.misfit(value.shape)) is not None:
+        raise UnsupportedError(f"%{value.name}: {why}")
+    return Value(value.name, dtype, value.shape, data, quantization)
 
 
 # -- other tensors -----------------------------------------------------------------------------
