@@ -195,8 +195,8 @@ class DividedModel:
 
         ``inputs``: a list in the order of the source model's inputs, or a dict by name; arrays for names that
         are no inputs are ignored.
-        Raise ModelError for a wrong type or number of inputs, or if nothing provides an input of a part or an output
-        of the source model.  Raise the errors of the function ``run``.
+        Raise ModelError for a wrong type or number of inputs, or if nothing provides an input of a part or an
+        output of the source model.  Raise the errors of the function ``run``.
         """
         whole = self.connection.source  # file, inputs and outputs of the source model, by name
         check_kind(inputs)

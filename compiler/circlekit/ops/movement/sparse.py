@@ -143,9 +143,9 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
     """Rows of ``value``: for each element of ``lookup``, the row at the position of that element in ``key``.
 
-    Of equal elements of ``key`` the first counts.  LiteRT misses elements of a ``key`` that is not sorted.  An
-    element that is not in ``key`` gives zeros, or empty strings.  ``hits``: u8, 1 for each element that was
-    found, else 0.
+    Of equal elements of ``key`` the first counts; LiteRT may take another, and misses elements of an unsorted
+    ``key``.  An element that is not in ``key`` gives zeros, or empty strings.  ``hits``: u8, 1 for each
+    element that was found, else 0.
     """
 
     # the kernel writes the integer 0 for an element that is not in ``key``, so the zero point must be 0
