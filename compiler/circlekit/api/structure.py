@@ -200,8 +200,9 @@ class DividedModel:
         """
         whole = self.connection.source  # file, inputs and outputs of the source model, by name
         check_kind(inputs)
-        is_by_name = isinstance(inputs, Mapping)
-        inputs = [inputs[name] for name in whole.inputs if name in inputs] if is_by_name else list(inputs)
+        if isinstance(inputs, Mapping):
+            inputs = [inputs[name] for name in whole.inputs if name in inputs]
+        inputs = list(inputs)
         if len(inputs) != len(whole.inputs):
             raise ModelError(
                 f"{whole.file}: expected {counted(len(whole.inputs), 'input')}, got {len(inputs)}"
