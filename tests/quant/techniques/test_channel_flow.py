@@ -35,6 +35,7 @@ from circlekit.quant.techniques.channel_flow import LARGEST_FACTOR, _distinct_fa
         ("Mul(%x, 2.0)", True),
         ("Add(%x, 2.0)", False),
         ("Maximum(%x, 0.0)", True),
+        ("Maximum(%x, -3e38)", False),  # larger numbers, which show the bound, overflow
         ("Mul(%x, %r)", False),  # computed operands without channels are not measured
         ("Cast(%x) {in_data_type: f32, out_data_type: i32} : i32[1,4,4,3]", False),
     ],
