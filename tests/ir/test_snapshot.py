@@ -82,6 +82,16 @@ def test_changed_operators_are_listed_as_they_are_now_and_as_they_were(model: Mo
     assert snapshot.changed() == ([mul, add], [mul, neg, add])
 
 
+def test_other_arrays_in_extra_are_a_change(model: Model) -> None:
+    value = model.main.inputs[0]
+    value.extra["sparsity"] = {"traversal_order": np.arange(3)}
+    snapshot = Snapshot(model)
+    assert snapshot.changed() == ([], [])
+    value.extra = {"sparsity": {"traversal_order": np.arange(3)}}
+    readers = list(value.users)
+    assert snapshot.changed() == (readers, readers)
+
+
 def test_a_new_name_does_not_count_as_a_change(model: Model) -> None:
     snapshot = Snapshot(model)
     model.main.ops[0].output.name = "other"

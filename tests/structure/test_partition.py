@@ -261,6 +261,9 @@ def test_files_of_the_partitioner_and_the_driver(
     for fewer in ([arrays["x"]], {"x": arrays["x"]}):
         with pytest.raises(ModelError, match=r"net\.circle: expected 2 inputs, got 1"):
             divided.run(fewer)
+    assert divided.run(tuple(arrays.values()))[0].tolist() == [[0, 3, 10], [0, 6, 16]]
+    with pytest.raises(ModelError, match="expected a list of arrays, or a dict by input name, got NoneType"):
+        divided.run(None)  # type: ignore[arg-type]
     np.arange(6, dtype=np.float32).tofile("in0")
     np.zeros(1, np.float32).tofile("in1")
     assert circle_part_driver(["net.conn.ini", "2", "in", "out", "--compare"]) == 0

@@ -9,7 +9,7 @@ import circlekit
 from circlekit.equivalence.litert import is_available
 from circlekit.targets.memory_plan import plan_memory
 from circlekit.targets.planners import LITERT
-from circlekit.targets.scratch_memory import one_scratch
+from circlekit.targets.scratch_memory import litert_scratch, one_scratch
 from tests.targets.litert_arena import litert_arena_bytes
 
 
@@ -40,6 +40,14 @@ def test_hybrid_convolutions(is_per_channel: bool, taps: int, depth: int, stride
       %w = const i8[4,{taps},{taps},{depth}] {scales} constant(1)
       %y = Conv2D(%x, %w, [0.0, 0.0, 0.0, 0.0]) {{{strides}}} : f32[2,{size},{size},4]
     }}""")
+
+
+def test_a_hybrid_convolution_without_channels() -> None:
+    model = circlekit.parse(f"""graph main(%x: f32[1,5,5,0]) -> %y {{
+      %w = const i8[2,3,3,0] {PER_TENSOR} []
+      %y = Conv2D(%x, %w, none) : f32[1,5,5,2]
+    }}""")
+    assert litert_scratch(model.main.ops[0]) == [0, 0, 0, 4 * 25 * 2]
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,12 @@ def test_complex_numbers_and_strings_have_no_metrics(dtype: str, array: Array) -
     assert list(compare_outputs(same, same, [([array], [array])], [])) == ["Evaluating 0'th data"]
 
 
+def test_handles_of_resources_have_no_metrics() -> None:
+    model = circlekit.parse("graph main() -> %y { %y = VarHandle() }")
+    with pytest.raises(ModelError, match="%y: expected real numbers for metrics, got resource"):
+        list(compare_outputs(model, model, [([], [])], ["mae"]))
+
+
 def test_the_largest_element_of_an_output_of_one_element() -> None:
     found = lines(model("Abs(%x)", 1), model("Square(%x)", 1), "top1_match", size=1)
     assert found[-1].split()[-1] in ("1", "1.0")

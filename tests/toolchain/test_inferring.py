@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,15 @@ def test_a_script_may_follow(capfd: pytest.CaptureFixture[str], program: Callabl
     assert capfd.readouterr().out == "npu-infer a\nafter x y\n"
     assert one_infer([*words, "after.py", "--", "fail"]) == 7
     assert "after" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("script", ["", " "])
+def test_an_empty_post_process_runs_nothing(
+    script: str, program: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("npu-infer")
+    monkeypatch.setattr(sys, "executable", "no-such-python")
+    assert all_drivers()["one-infer"](["-d", "npu-infer", "--post-process", script, "--", "a"]) == 0
 
 
 def test_a_program_beside_the_commands_replaces_a_built_in_one(program: Callable[[str], None]) -> None:

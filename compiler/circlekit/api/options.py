@@ -54,7 +54,7 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``; return a copy with lists of names, and with records in place of HDF5 files.
+    """Check ``options``; return a copy with lists of names, and settings with records in place of HDF5 files.
 
     In the copy, ``passes`` and ``disable`` can be read several times, also if they are iterators in
     ``options``.  Settings have the values that passes read: see ``checked_settings``.  Raise:
@@ -65,7 +65,7 @@ def checked_options(options: Options) -> Options:
     - FileError if ``record`` cannot be used as a folder or ``bisect`` as a file, or if a file of records
       cannot be read
     - FormatError if a file of records is not HDF5, or has another layout; LimitError if it is too large
-    - ModelError if ``options`` has another type, or a name in it is not a string
+    - ModelError if ``options``, its settings or its target have a wrong type, or a name is not a string
     """
     if not isinstance(options, Options):
         raise ModelError(f"expected circlekit.api.options.Options, got {type(options).__name__}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from circlekit.api.models import FilePath, encode_file, load
 from circlekit.errors import FileError, FormatError, FormatWarning, ModelError, UnsupportedError, counted
-from circlekit.interp.evaluate import Inputs
+from circlekit.interp.evaluate import Inputs, check_kind
 from circlekit.interp.interpreter import run as run_model
 from circlekit.interp.interpreter import select_kernels
 from circlekit.io.file_map import translated
@@ -195,12 +195,14 @@ class DividedModel:
 
         ``inputs``: a list in the order of the source model's inputs, or a dict by name; arrays for names that
         are no inputs are ignored.
-        Raise ModelError for a wrong number of inputs, or if nothing provides an input of a part or an output
-        of the source model.  Raise the errors of the function ``run``.
+        Raise ModelError for a wrong type or number of inputs, or if nothing provides an input of a part or an
+        output of the source model.  Raise the errors of the function ``run``.
         """
         whole = self.connection.source  # file, inputs and outputs of the source model, by name
+        check_kind(inputs)
         if isinstance(inputs, Mapping):
             inputs = [inputs[name] for name in whole.inputs if name in inputs]
+        inputs = list(inputs)
         if len(inputs) != len(whole.inputs):
             raise ModelError(
                 f"{whole.file}: expected {counted(len(whole.inputs), 'input')}, got {len(inputs)}"

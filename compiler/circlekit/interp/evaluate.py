@@ -230,7 +230,7 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     if not isinstance(graph, int | np.integer) or not 0 <= graph < len(model.graphs):
         numbers = f"expected a graph number from 0 to {len(model.graphs) - 1}, got {graph!r}"
         raise ModelError(numbers if model.graphs else "the model has no graph")
-    _check_kind(inputs)
+    check_kind(inputs)
     chosen = model.graphs[graph]
     try:
         if not isinstance(inputs, Mapping):
@@ -249,7 +249,7 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
         raise
 
 
-def _check_kind(inputs: object) -> None:
+def check_kind(inputs: object) -> None:
     """Raise ModelError if ``inputs`` is neither a mapping nor another collection of arrays."""
     is_scalar = isinstance(inputs, np.ndarray) and inputs.ndim == 0
     if is_scalar or isinstance(inputs, str) or not isinstance(inputs, Iterable):

@@ -100,7 +100,7 @@ class Snapshot:
 
         - its operands, results, attributes or version;
         - dtype, shape, data, quantization or ``extra`` of an operand or result (equal data in a new
-          array count as changed);
+          array, or an equal item of ``extra`` that is a new object, count as changed);
         - the code, custom code or options of an opaque operator.
         """
         changed_values = self._changed_values()
@@ -132,8 +132,14 @@ class Snapshot:
             for value, dtype, shape, data, quantization in zip(self._values, *columns, strict=True)
             if value.data is not data
             or value.quantization is not quantization
-            or (value.dtype, value.shape, value.extra) != (dtype, shape, self._extra.get(value, {}))
+            or (value.dtype, value.shape) != (dtype, shape)
+            or not _has_items_of(value.extra, self._extra.get(value, {}))
         }
+
+
+def _has_items_of(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Return whether two dicts have the same objects under the same keys.  Arrays in them have no ``==``."""
+    return first.keys() == second.keys() and all(item is second[key] for key, item in first.items())
 
 
 class _Lists(Generic[T]):

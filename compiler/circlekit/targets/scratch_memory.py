@@ -33,7 +33,7 @@ def no_scratch(op: Op) -> list[int]:
 def litert_scratch(op: Op) -> list[int]:
     """Return the sizes in bytes of the scratch buffers of LiteRT's kernel for ``op``, on one thread."""
     if not op.results or len(op.inputs) < 2 or None in op.inputs[:2]:
-        return []  # an invalid operator
+        return []  # no operator of _LITERT, or an invalid one
     return next((sizes(op) for kind, sizes in _LITERT.items() if isinstance(op, kind)), [])
 
 
@@ -74,7 +74,7 @@ def _convolution(op: Conv2D) -> list[int]:
     sizes = _patches(op, i8 if is_hybrid else op.input.dtype)
     if is_hybrid:
         data, filter_shape = op.input.shape or (), op.filter.shape or ()
-        groups = element_count(data[-1:]) // element_count(filter_shape[-1:])
+        groups = element_count(data[-1:]) // (element_count(filter_shape[-1:]) or 1)
         row_bytes = 4 * element_count(data[:3]) * groups  # a float32 or int32 for each pixel and group
         sum_bytes = 4 * element_count(op.output.shape)
         # the quantized data, its scales, the int32 sums; per channel also the zero points of the data

@@ -77,7 +77,7 @@ LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
 A metric leaves out outputs with fewer elements.
 """
 
-NO_REAL_NUMBERS = (DType.COMPLEX64, DType.COMPLEX128, DType.STRING)
+NO_REAL_NUMBERS = (DType.COMPLEX64, DType.COMPLEX128, DType.STRING, DType.RESOURCE, DType.VARIANT)
 """The dtypes of outputs for which there are no metrics."""
 
 OutputRecorder = Callable[[int, list[Array], list[Array]], None]
@@ -111,8 +111,8 @@ def compare_outputs(
     order of the graph's inputs.
     ``metrics``: keys of METRICS.  ``recorder``: is called with the outputs for each sample.
     Raise ModelError if the models differ in the number or the shapes of their outputs.  If there are metrics,
-    also raise ModelError for different dtypes, and for outputs that are complex numbers or strings.  Raise
-    the errors of ``Interpreter.run``.
+    also raise ModelError for different dtypes, and for dtypes in NO_REAL_NUMBERS.  Raise the errors of
+    ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):

@@ -176,6 +176,13 @@ def test_hashtable_lookup_of_few_entries(count: int, words: bool) -> None:
     assert hits.tolist() == [key in entries for key in lookup.tolist()]
 
 
+def test_hashtable_lookup_in_unsorted_keys() -> None:
+    """LiteRT finds 1 alone, because it bisects ``key``."""
+    keys, table = np.array([3, 1, 2, 3], np.int32), np.array([30, 10, 20, 31], np.int32)
+    out, hits = kernel_results(HashtableLookup(var(keys), var(keys), var(table)), [keys, keys, table])
+    assert (out.tolist(), hits.tolist()) == ([30, 10, 20, 30], [1, 1, 1, 1])
+
+
 def test_a_sparse_scalar_is_its_only_element() -> None:
     out = dense(np.array([7.0]), (), {"traversal_order": [], "dim_metadata": []})
     assert (out.shape, out.item()) == ((), 7.0)

@@ -113,6 +113,14 @@ def test_passes_in_the_order_of_the_command_line(
         ),
         ("disable = ['O7']", "mine.toml: there is no pass 'O7'"),
         ("settings = 3", "settings: expected a table, got 3"),
+        (
+            "settings = {change-outputs = 'a', change_outputs = 'b'}",
+            "settings: expected each name once, got change-outputs, change_outputs",
+        ),
+        (
+            "settings = {change_outputs = [['a']]}",
+            "change_outputs: expected a value or a list of values, got [['a']]",
+        ),
         ("[settings]\nzzz = 1", "mine.toml: there is no setting of a pass 'zzz'"),
     ],
 )

@@ -32,8 +32,11 @@ from circlekit.quant.techniques.channel_flow import LARGEST_FACTOR, _distinct_fa
         ("Add(%x, %x) {act: TANH}", False),
         ("Exp(%x)", False),  # not finite
         ("Mul(%x, %zeros)", False),
-        ("Mul(%x, 2.0)", False),  # operands without channels are not measured
-        ("Add(%x, %r)", False),
+        ("Mul(%x, 2.0)", True),
+        ("Add(%x, 2.0)", False),
+        ("Maximum(%x, 0.0)", True),
+        ("Maximum(%x, -3e38)", False),  # larger numbers, which show the bound, overflow
+        ("Mul(%x, %r)", False),  # computed operands without channels are not measured
         ("Cast(%x) {in_data_type: f32, out_data_type: i32} : i32[1,4,4,3]", False),
     ],
 )
@@ -43,6 +46,15 @@ def test_channels_pass_through_operators(line: str, passes: bool) -> None:
     text = f"graph main(%x: f32[1,4,4,3], %r: f32[]) -> %y {{\n  {alpha}\n  {zeros}\n  %y = {line}\n}}"
     flows = channel_flows(ck.parse(text).main.ops[0]) or []
     assert any(not flow.is_alone for flow in flows) == passes
+
+
+def test_channels_pass_through_a_split() -> None:
+    text = "graph main(%x: f32[1,2,2,4]) -> %y, %z { %y, %z = Split(3, %x) {num_splits: 2} }"
+    flows = channel_flows(ck.parse(text).main.ops[0]) or []
+    assert [(flow.operand, flow.result, flow.channels.tolist()) for flow in flows] == [
+        (1, 0, [0, 1]),
+        (1, 1, [2, 3]),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,9 @@ class FullyConnected(
     """``input`` times the transpose of ``weights`` [U,K] (units, depth), plus ``bias`` [U].
 
     The result has the shape [elements of input / K, U].  With ``keep_num_dims`` it has the shape of the
-    input, with the last dimension K replaced by U.  For K = 0 the result is zero, without bias and
-    activation, as in LiteRT.  With shuffled int8 weights there is a second result, the shuffled input.
+    input, with the last dimension K replaced by U.  For K = 0, all elements of the result are 0, without
+    bias, activation and zero point, as in LiteRT.  With shuffled int8 weights there is a second result, the
+    shuffled input.
     In most cases, LiteRT's reference kernel rescales integer sums in float64, and its optimized kernel in
     fixed point.  This kernel follows the reference kernel unless the optimized ones are chosen
     (``output_stage.following``).

@@ -27,8 +27,8 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
     """A tensor of the shape ``output_shape``: ``values`` at ``indices``, and ``default_value`` elsewhere.
 
     ``values``: [n], or a scalar for all indices.  ``indices``: [n, rank of the result]; if this rank is 1,
-    also [n] or [].  The kernel checks the indices whatever ``validate_indices`` is.  The operator version
-    depends on the dtype of operand 2, ``values``.
+    also [n] or [].  The kernel refuses indices out of range, whatever ``validate_indices`` is.  The operator
+    version depends on the dtype of operand 2, ``values``.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values", "default_value"))
@@ -143,8 +143,9 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
     """Rows of ``value``: for each element of ``lookup``, the row at the position of that element in ``key``.
 
-    ``key`` must be sorted, which is not checked.  An element that is not in ``key`` gives zeros, or empty
-    strings.  ``hits``: u8, 1 for each element that was found, else 0.
+    Of equal elements of ``key`` the first counts; LiteRT may take another, and misses elements of an unsorted
+    ``key``.  An element that is not in ``key`` gives zeros, or empty strings.  ``hits``: u8, 1 for each
+    element that was found, else 0.
     """
 
     # the kernel writes the integer 0 for an element that is not in ``key``, so the zero point must be 0
@@ -167,5 +168,6 @@ class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("outpu
         hits = np.isin(lookup, key)
         missing = b"" if value.dtype == object else 0
         output = np.full((len(lookup), *value.shape[1:]), missing, value.dtype)
-        output[hits] = value[np.searchsorted(key, lookup[hits])]
+        order = np.argsort(key, kind="stable")
+        output[hits] = value[order[np.searchsorted(key, lookup[hits], sorter=order)]]
         return output, hits.astype(np.uint8)

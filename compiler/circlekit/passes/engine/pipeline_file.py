@@ -71,6 +71,8 @@ def _settings(tree: Any, label: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise ParseError(f"{label}: settings: expected a table, got {tree!r}")
     settings = {name.replace("-", "_"): value for name, value in tree.items()}
+    if len(settings) < len(tree):
+        raise ParseError(f"{label}: settings: expected each name once, got {', '.join(tree)}")
     check_names(settings)
     options = all_options() if settings else {}
     return {name: _parsed(options[name], value, label) for name, value in settings.items()}
@@ -82,7 +84,10 @@ def _parsed(option: Option, value: Any, label: str) -> Any:
         if not isinstance(value, bool):
             raise ParseError(f"{label}: {option.name}: expected true or false, got {value!r}")
         return value
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, dict | list) for item in items):
+        raise ParseError(f"{label}: {option.name}: expected a value or a list of values, got {value!r}")
+    text = ",".join(map(str, items))
     try:
         return parse_setting(option, text)
     except RewriteError as error:

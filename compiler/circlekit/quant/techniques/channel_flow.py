@@ -83,10 +83,11 @@ class Flow:
 def channel_flows(op: Op) -> list[Flow] | None:
     """Return how ``op`` passes channels on; None if ``op`` does not, or cannot be measured.
 
+    An operator with a computed operand or result that is empty or a scalar is not measured.
     A fused RELU6 is measured as a RELU, because its upper bound does not scale; the caller must allow for it.
     """
-    shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
-    if any(not shape or 0 in shape for shape in shapes) or not op.pure or op.called_graphs():
+    ends = [v for v in (*op.inputs, *op.results) if v is not None and not v.is_const]
+    if any(not v.shape or 0 in v.shape for v in ends) or not op.pure or op.called_graphs():
         return None
     out = op.output.shape
     # a constant of one of these shapes, such as an addend, can be scaled by channel like a computed operand
@@ -95,13 +96,14 @@ def channel_flows(op: Op) -> list[Flow] | None:
         for i, v in enumerate(op.inputs)
         if is_float(v) and (not v.is_const or v.shape == out or v.rank == 1)
     ]
-    ends = (*(present_operand(op, i) for i in moving), *op.results)
-    if not moving or any(v.known_shape[-1] is None or v.dtype is not f32 for v in ends):
+    floats = (*(present_operand(op, i) for i in moving), *op.results)
+    if not moving or any(v.known_shape[-1] is None or v.dtype is not f32 for v in floats):
         return None  # an unknown number of channels cannot be measured
     found: list[Flow] | None = None
     for magnitude in magnitudes(op):
         try:
-            flows = _Probe(op, moving, magnitude).flows()
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite results give no flows
+                flows = _Probe(op, moving, magnitude).flows()
         except CirclekitError:
             return None
         if not flows or (found is not None and not _are_equal(found, flows)):

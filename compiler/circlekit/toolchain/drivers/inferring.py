@@ -47,8 +47,9 @@ def _run(invocation: Invocation, session: Session) -> None:
                 session.say(line)
     else:
         run_program(session, program, words)
-    if "post_process" in values:
-        session.require([sys.executable, *str(values["post_process"]).split()], "one-infer")
+    script = str(values.get("post_process", "")).split()
+    if script:  # without words, Python would run the standard input
+        session.require([sys.executable, *script], "one-infer")
 
 
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:

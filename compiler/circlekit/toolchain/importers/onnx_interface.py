@@ -94,7 +94,7 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
     ``inputs``: the arrays of the inputs in ``record``, in order.
     """
     nodes, fingerprints = [str(name) for name in record["nodes"]], record["fingerprints"]
-    # by the name of an operand, the index of the node that reads it
+    # by the name of a first operand, the index of the last node that reads it
     readers = {str(operand): index for index, operand in enumerate(record["operands"])}
     found: dict[int, Value] = {}  # by index of the node
 
