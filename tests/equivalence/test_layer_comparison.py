@@ -106,6 +106,34 @@ def test_models_of_equal_types_are_compared_on_all_inputs() -> None:
     assert not comparison.notes
 
 
+STATEFUL = """
+graph main(%x: f32[1,2]) -> %y {
+  %feature = const f32[2,2] [[1.0, 0.0], [0.0, 1.0]]
+  %time = const f32[2,3] [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+  %memory: f32[1,6] variable
+  %sum = Svdf(%x, %feature, %time, none, %memory) {rank: 1}
+  %scaled = Mul(%sum, FACTOR)
+  %y = Cast(%scaled) : DTYPE[1,2]
+}
+"""
+
+
+@pytest.mark.parametrize(("factor", "is_equal"), [("1.00004", False), ("1.000004", True)])
+def test_rounding_in_a_later_run_is_measured_from_the_same_state(factor: str, is_equal: bool) -> None:
+    """Without the state of the earlier runs, the results would differ by more than any rounding."""
+    before = circlekit.parse(STATEFUL.replace("FACTOR", "1.0").replace("DTYPE", "f32"))
+    after = circlekit.parse(STATEFUL.replace("FACTOR", factor).replace("DTYPE", "f64"))
+    records = {str(number): [np.full((1, 2), 1.0 + number, np.float32)] for number in range(3)}
+    verifier = Verifier(before, records)
+    outcomes = {outcome.inputs: outcome.equal for outcome in compare_models(verifier, after).outputs}
+    assert "later_run" in outcomes
+    assert set(outcomes.values()) == {is_equal}
+    (later,) = (run for run in verifier.runs if run.label == "later_run")
+    layers = {outcome.name: outcome.worst for outcome in compare_layers(before, after, later)}
+    assert layers["sum"] is not None
+    assert layers["sum"].left == later.outputs[0][layers["sum"].index]
+
+
 def test_outputs_that_a_judge_computed_are_used() -> None:
     """For a model that the judge has not run, and for other inputs, the outputs are computed."""
     before, after = circlekit.parse(FLOAT), circlekit.parse(QUANTIZED)

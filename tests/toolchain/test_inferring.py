@@ -110,9 +110,22 @@ def test_a_program_may_be_a_path(capsys: pytest.CaptureFixture[str]) -> None:
 # -- lines and samples ---------------------------------------------------------------------------
 
 
-def lines(text: str, *words: str) -> list[str]:
+def lines(text: str, *words: str, runtime: str = "circlekit") -> list[str]:
     model = circlekit.parse(text)
-    return infer("circlekit", ["model", *words], lambda path: model)
+    return infer(runtime, ["model", *words], lambda path: model)
+
+
+@pytest.mark.parametrize("runtime", ["circlekit", "litert"])
+def test_each_sample_is_run_from_the_initial_state(runtime: str) -> None:
+    if runtime == "litert":
+        pytest.importorskip("ai_edge_litert")
+    text = (
+        "graph main(%x: f32[1,1]) -> %y {\n%f = const f32[1,1] [[1.0]]\n%t = const f32[1,2] [[1.0, 1.0]]\n"
+        "%memory: f32[1,2] variable\n%y = Svdf(%x, %f, %t, none, %memory) {rank: 1}\n}"
+    )
+    np.save("in.npy", np.ones((2, 1, 1), np.float32))
+    first, second = lines(text, "--inputs", "in.npy", runtime=runtime)
+    assert first.removeprefix("0/") == second.removeprefix("1/") == "y  float32[1, 1]  min 1  max 1  mean 1"
 
 
 def test_lines_have_type_range_and_mean() -> None:

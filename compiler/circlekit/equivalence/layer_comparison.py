@@ -14,6 +14,7 @@ from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import excused, with_moved_constants
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import shown
+from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import counted_memory
@@ -67,11 +68,10 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     """
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
-    inputs = inputs_for(after, before, run.inputs)
-    if inputs is None:
+    given = _inputs_of(run, before, after)
+    if given is None:
         return []
-    converted = (inputs_for(after, before, each) for each in run.earlier)
-    earlier = [each for each in converted if each is not None]  # each fits, as ``inputs`` does
+    inputs, earlier = given
     if pair is not None and pair.after is after and run.label in pair.outputs:  # ``after`` has already run
         outputs = pair.outputs[run.label]
     else:
@@ -81,20 +81,33 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
     return compare_results(before, after, run, left, right)
 
 
+def _inputs_of(run: Run, before: Model, after: Model) -> tuple[Inputs, list[Inputs]] | None:
+    """Return the inputs of ``run``, a run of ``before``, and those of earlier runs, converted for ``after``.
+
+    Return None if ``after`` does not take them.
+    """
+    inputs = inputs_for(after, before, run.inputs)
+    if inputs is None:
+        return None
+    converted = (inputs_for(after, before, each) for each in run.earlier)
+    return inputs, [each for each in converted if each is not None]  # each fits, as ``inputs`` does
+
+
 def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
     """Compare the results in the main graphs that have the same name in both models.
 
     ``run``: a run of ``before``.  ``after`` gets the same inputs, quantized if it takes integers.  Return []
     if ``after`` does not take these inputs.  Outcomes and errors are those of ``compare_results``.
     """
-    inputs = inputs_for(after, before, run.inputs)
-    if inputs is None:
+    given = _inputs_of(run, before, after)
+    if given is None:
         return []
+    inputs, earlier = given
     names = shared_results(before, after)
     kernels = run.kernels if inputs is run.inputs else None  # None: chosen for ``after``, the quantized model
     with counted_memory():
-        left = results_by_name(before, run.inputs, run.kernels, names)
-        right = results_by_name(after, inputs, kernels, names)
+        left = results_by_name(before, run.inputs, run.kernels, names, run.earlier)
+        right = results_by_name(after, inputs, kernels, names, earlier)
         return compare_results(before, after, run, left, right)
 
 
@@ -114,7 +127,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     # an outcome with a reason (shapes or dtypes differ) does not depend on a tolerance
     suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
     if suspects:
-        moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
+        moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects, run.earlier)
         noise = {name: excused(left[name], array) for name, array in moved.items()}
         outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.label) for outcome in outcomes]

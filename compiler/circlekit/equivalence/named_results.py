@@ -84,12 +84,12 @@ def run_with_pair(
 
 
 def run_keeping(
-    interpreter: Interpreter, inputs: Inputs, names: Collection[str]
+    interpreter: Interpreter, inputs: Inputs, names: Collection[str], earlier: Sequence[Inputs] = ()
 ) -> tuple[list[Array], dict[str, Array]]:
     """Run the model of ``interpreter`` from its initial state; return its outputs, and values by name.
 
     These values are the inputs of the main graph and the results of its operators that have one of ``names``,
-    but not constants.
+    but not constants.  ``earlier``: inputs on which the model runs first; it keeps the state that they leave.
     """
     wanted, model = set(names), interpreter.model
     given = zip(model.main.inputs, model_inputs(model, 0, inputs), strict=True)
@@ -103,12 +103,21 @@ def run_keeping(
                 results[value.name] = array
 
     interpreter.reset()
+    for before in earlier:
+        interpreter.run(before)
     return interpreter.run(inputs, observe=keep), results
 
 
 def results_by_name(
-    model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
+    model: Model,
+    inputs: Inputs,
+    kernels: Kernels | None,
+    names: Collection[str],
+    earlier: Sequence[Inputs] = (),
 ) -> dict[str, Array]:
-    """Run ``model``; return the inputs and results of operators of the main graph whose names are given."""
+    """Run ``model``; return the inputs and results of operators of the main graph whose names are given.
+
+    ``earlier``: see ``run_keeping``.
+    """
     expect_runs(model, 1)
-    return run_keeping(interpreter_of(model, kernels), inputs, names)[1]
+    return run_keeping(interpreter_of(model, kernels), inputs, names, earlier)[1]

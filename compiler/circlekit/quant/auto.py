@@ -69,7 +69,8 @@ TECHNIQUES: Mapping[str, str] = {
 }
 """The techniques that can be left out: {word that a user writes: name in the code}.
 
-Rounding to nearest, the first of ROUNDING, is always tried.
+Rounding to nearest, the first of ROUNDING, is always tried.  Raising operators is no step of ``Auto``: its
+caller does that (``api.quantization_choice``).
 """
 
 
@@ -83,8 +84,8 @@ class Auto:
     estimator.
     ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
     result does not depend on the machine.  ``without``: values of TECHNIQUES, which are not tried.
-    ``before_rounding``: called with the equalized model and its ranges before the rounding is chosen; it may
-    change the plans that ``plan_of`` makes.
+    ``before_rounding``: called before the plan is made or the rounding is chosen, with the model (equalized,
+    if that was best) and its ranges; it may change the plans that ``plan_of`` makes.
     ``notes``: ``run`` adds sentences on what was tried and kept.  ``techniques``: ``run`` adds a record of
     each change of ``model``, so that the changes can be repeated on another copy of the model.
     """

@@ -38,8 +38,8 @@ def merge(
 
     - ``models`` is empty, or the models form a cycle,
     - two different outputs have the same name (an input that models share is the same value),
-    - ``connect`` names an input or an output that no model has, or connects an input with an output of its
-      own model,
+    - ``connect`` names an input or an output that no model has, or an input that only the model of
+      the output has,
     - ``outputs`` names an unknown value, or
     - ``connect`` is not a dict of names, or ``outputs`` contains anything but names.
 

@@ -76,7 +76,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Driver:
-    """One of ONE's one-* commands.
+    """A command of ONE, such as one-optimize.
 
     ``name``, ``description``: for the help page.
     ``declare``: returns the options without those of STANDARD.

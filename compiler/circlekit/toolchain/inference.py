@@ -74,15 +74,16 @@ def _line(name: str, array: Array) -> str:
 
 
 def _circlekit(model: Model) -> Run:
-    """Return a function that runs ``model`` with circlekit's interpreter."""
+    """Return a function that runs ``model`` with circlekit's interpreter, from the initial state."""
     from circlekit.interp.interpreter import run  # imports the kernels
 
     return lambda sample: run(model, list(sample))
 
 
 def _litert(model: Model) -> Run:
-    """Return a function that runs ``model`` with LiteRT; inputs are resized to the shapes of each sample.
+    """Return a function that runs ``model`` with LiteRT, from the initial state.
 
+    Inputs are resized to the shapes of each sample.
     LiteRT lists inputs and outputs in the order of the file, which is that of ``model``.
     """
     try:
@@ -95,8 +96,9 @@ def _litert(model: Model) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.tflite"
         save(model, file)
-        interpreter = Interpreter(model_content=file.read_bytes())
-    return lambda sample: run_interpreter(interpreter, [sample])[0]
+        content = file.read_bytes()
+    # a new interpreter for each sample: LiteRT cannot reset the variables of ASSIGN_VARIABLE
+    return lambda sample: run_interpreter(Interpreter(model_content=content), [sample])[0]
 
 
 def _onert(model: Model) -> Run:

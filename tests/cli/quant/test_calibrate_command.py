@@ -278,6 +278,8 @@ def test_a_list_names_files_beside_it(model: ck.Model, tmp_path: Path) -> None:
     (inside / "all.lst").write_text("with space.bin\n")
     ((x, n),) = SampleFile(inside / "all.lst", model, is_list=True)
     assert (x.tolist(), n.tolist()) == (X[0].tolist(), N[0].tolist())
+    (inside / "all.lst").write_text("with space.bin\n", encoding="utf-8-sig")  # as editors of Windows do
+    assert len(list(SampleFile(inside / "all.lst", model, is_list=True))) == 1
     (inside / "all.lst").write_text("missing.bin\n")
     with pytest.raises(FileError, match=r"missing\.bin"):
         list(SampleFile(inside / "all.lst", model, is_list=True))

@@ -222,6 +222,13 @@ def test_operators_of_a_kind(which: str) -> None:
     assert (partial.sentence, partial.is_partial) == ("%m/rhs: expected the constant 6.0", True)
 
 
+def test_the_name_of_a_result_keeps_its_case() -> None:
+    model = circlekit.parse("graph main(%x: f32[2]) -> %A { %a = Relu(%x) %A = Tanh(%a) }")
+    for which in ("%a", "a"):
+        (found,) = circlekit.explain_op(model, which)
+        assert found.op.startswith("%a = Relu")
+
+
 def test_operator_that_does_not_match_a_picture() -> None:
     """%n stands where the picture has a Minimum: the sentence is about %n, but the refused operator is %c."""
     (found,) = circlekit.explain_op(circlekit.parse(THREE), "%n")

@@ -74,7 +74,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     """
 
     # ``least_step``: the smallest ratios of the result's scale to the larger operand scale.  They keep
-    # ``to_output``, the last factor in ``quantized``, below 1
+    # ``to_output``, the last factor in ``quantized``, below 1: from 1 on, LiteRT aborts (ADD), or its results
+    # are wrong (SUB)
     quantization_rule = QuantizationRule(
         attributes={"pot_scale_int16": False}, least_step={i8: 2**-18, u8: 2**-18, i16: 2**-13}
     )
@@ -263,7 +264,7 @@ class Pow(Binary, code="POW"):
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
     """(lhs - rhs)^2.  LiteRT has a quantized kernel for int8 only."""
 
-    # keeps ``to_output`` at most 1 / 2
+    # keeps ``to_output`` at most 1 / 2: from 1 on, LiteRT aborts
     quantization_rule = QuantizationRule(least_square_step={i8: 2**-11})
 
     def compute(self, x: Array, y: Array) -> Array:

@@ -211,7 +211,7 @@ def explain_op(
 def find_ops(model: Model, which: str, removed: Collection[str]) -> list[Op]:
     """Return the operators that ``which`` names; see ``explain_op``."""
     check_name("an operator or result", which)
-    words = {which, f"%{which}", which.upper()}
+    words = {which, f"%{which}", *([] if which.startswith("%") else [which.upper()])}  # upper case: a code
     found = [op for op in model.ops() if words & names_of_op(op)]
     if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:
         known = sorted(set[str]().union(*map(names_of_op, model.ops())))

@@ -117,7 +117,7 @@ def _exists(path: Path) -> bool:
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Return (number from 1, text) of the lines that are not blank; raise FileError if they are not UTF-8."""
     try:
-        text = bytes(map_file(path)).decode()
+        text = bytes(map_file(path)).decode("utf-8-sig")  # editors of Windows write the mark of UTF-8
     except UnicodeDecodeError:
         raise FileError(f"{path}: expected a UTF-8 text that lists files, got other bytes") from None
     return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers: ONE's one-* commands.  Each module in this folder defines one or more as global variables."""
+"""The drivers: commands of ONE, such as one-optimize.  Each module in this folder defines one or more."""
 
 from __future__ import annotations
 

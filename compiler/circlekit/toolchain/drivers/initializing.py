@@ -26,7 +26,7 @@ LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shap
 
 
 def _check(values: Values) -> None:
-    """Raise UsageFault, in ONE's words, for wrong options."""
+    """Raise UsageFault for wrong options, in ONE's words where ONE has this error."""
     if "model_type" in values and values["model_type"] not in TYPES:
         raise UsageFault('Allowed value for --model_type: "onnx" or "tflite"')
     if any(values.get(name) for name in LAYOUT_SWITCHES[1:]) and not values.get(LAYOUT):
