@@ -100,7 +100,7 @@ def _magnitudes(value: Value) -> tuple[int, int]:
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """Raise ModelError if integer ``divisors`` contain 0; floats may be 0 (LiteRT's FLOOR_DIV refuses them)."""
+    """Raise ModelError if integer ``divisors`` contain 0.  For floats, only LiteRT does (FLOOR_DIV)."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
         raise ModelError(f"{op.code}: expected integer divisors other than 0, got 0")
 
