@@ -53,6 +53,17 @@ def test_passes_run_on_every_model_of_a_folder(
     assert len(circlekit.load(out / "deep/b.tflite").main) == 1
 
 
+def test_the_place_of_the_json_document_is_checked_before_the_models_run(
+    zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["O1", str(zoo), "-o", str(out), "-j", "1", "--json"]
+    assert run_all([*words, str(tmp_path / "missing/all.json")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    assert not out.exists()
+    assert run_all([*words, str(out / "all.json")]) == 0  # in a folder that the command makes
+
+
 def test_a_command_line_runs_on_every_model(
     zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from circlekit.api.models import refuse_overwriting
+from circlekit.api.models import check_output_path, refuse_overwriting
 from circlekit.cli.arguments import Parser, add_scheduler, argument_type, count, output_path, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED as EXIT_FAILED
@@ -83,6 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
     tasks = [_task(path, folder, output, kind, pipeline) for path in models]
     progress().begin("", len(tasks), "models")  # "": a step without a name
     with made_folders(*(Path(task.folder) for task in tasks)), connected(arguments.scheduler) as client:
+        if arguments.json is not None:  # its folder may be one of those that were just made
+            check_output_path(arguments.json)
         runs = run_jobs(
             run_task,
             tasks,

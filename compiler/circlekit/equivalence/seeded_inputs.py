@@ -172,8 +172,8 @@ def make_input(
 ) -> Array:
     """Return an array for the input ``value``; see ``make_inputs``.
 
-    For integers, boundary and zero sets contain the zero point, clipped to ``_range``.  Strings are bytes
-    objects of TEXTS (dtype object); all are empty in the zero set.
+    Integers of a zero set are the zero point, clipped to ``_range``; it is also among the edges of boundary
+    sets.  Strings are bytes objects of TEXTS (dtype object); all are empty in the zero set.
     """
     stored = value.dtype.numpy
     if (stored is None and value.dtype is not DType.STRING) or value.shape is None:

@@ -40,7 +40,7 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return all faults of ``model``: of its graphs in order, then recursive calls, then signatures.
+    """Return all faults of ``model``: its list of graphs, each graph, recursive calls, signatures.
 
     The list is empty if the model is valid.  In a graph, the faults of values come before those of operators.
     A graph whose list of operators is broken is not examined further.

@@ -86,7 +86,10 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
 
 
 def op_name(op: Op) -> OpName:
-    """Return the names by which ``op`` is identified; without results, the second one is its code."""
+    """Return the names by which ``op`` is identified.
+
+    Without results, the second one is its code: operators of one code without results are taken for one.
+    """
     return op.graph.name if op.graph is not None else "", op.results[0].name if op.results else op.code
 
 

@@ -111,6 +111,12 @@ def test_floor_div_does_not_round_the_quotient_up() -> None:
     assert out[0] == 9  # 0.1 in float32 is above 1/10
 
 
+def test_a_floor_mod_of_zero_has_the_sign_of_the_dividend() -> None:
+    x, y = np.array([-0.0, 0.0, 4, -4, 4, -1], np.float32), np.array([2, -2, -2, 2, -3, np.inf], np.float32)
+    (out,) = check(FloorMod(var(x), var(y)), x, y)
+    np.testing.assert_array_equal(np.signbit(out), [True, False, False, True, True, False])
+
+
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
 def test_integer_division_by_zero_is_refused(kind: type[Div]) -> None:
     x, y = np.array([1, 2], np.int32), np.array([1, 0], np.int32)

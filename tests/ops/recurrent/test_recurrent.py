@@ -8,7 +8,7 @@ import pytest
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.dtypes import f32, i8, i16
+from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
@@ -170,6 +170,18 @@ def test_integer_svdf(rank: int, scale: float) -> None:
     op = Svdf(x, feature, time, bias, memory_tensor, rank=rank, act=Activation.RELU, results=[out])
     assert op.required_version() == 3
     check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(6)])
+
+
+@pytest.mark.parametrize(("time", "memory"), [(np.int16, i8), (np.int8, i16)])
+def test_integer_svdf_needs_time_weights_and_a_state_of_int16(time: type, memory: DType) -> None:
+    """LiteRT reads them as int16, whatever their dtype is: its results then are arbitrary numbers."""
+    x, feature = np.ones((1, 2), np.int8), const(np.ones((3, 2)), np.int8)
+    op = Svdf(
+        var(x), feature, const(np.ones((3, 4)), time), None, state(memory, (1, 12), quantized(1.0)),
+        rank=1, act=Activation.RELU, results=[Value("y", i8, (1, 3), None, quantized(1.0))],
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match=r"SVDF on i8, with .* and a state of .*, has no kernel"):
+        Interpreter(Model([graph_of(op)])).run([x])
 
 
 @pytest.mark.parametrize(

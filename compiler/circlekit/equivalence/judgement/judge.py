@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge a quantized model against its float model: metrics of outputs, errors of layers, findings.
 
-A layer is an operator of the quantized model whose result has the name of a result in the float model.
+A layer is an operator of the quantized model whose result has the name of a float32 result in the float
+model.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _magnitudes(value: Value) -> tuple[int, int]:
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """Raise ModelError if integer ``divisors`` contain 0; floats may be 0."""
+    """Raise ModelError if integer ``divisors`` contain 0.  For floats, only LiteRT does (FLOOR_DIV)."""
     if divisors.dtype.kind in "iu" and not np.all(divisors):
         raise ModelError(f"{op.code}: expected integer divisors other than 0, got 0")
 
@@ -124,7 +124,7 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs; a 0.0 has the sign of lhs.
 
     For integers, rhs = 0 raises ModelError.  Quantized data count as plain integers.
     """
@@ -135,4 +135,6 @@ class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)
-        return np.asarray(np.mod(x, y))
+        rest = np.fmod(x, y)
+        has_other_sign = (rest != 0) & ((rest < 0) != (y < 0))
+        return np.where(has_other_sign, rest + y, rest)

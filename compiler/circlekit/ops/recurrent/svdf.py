@@ -92,10 +92,12 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
             sums = np.einsum("bfm,fm->bf", slots, time_weights)
             out = sums.reshape(x.shape[0], filters // self.rank, self.rank).sum(axis=2)
             out = apply_activation(out if bias is None else out + bias, self.act)
-        elif x.dtype == np.int8:
+        elif (x.dtype, time.dtype, memory.dtype) == (np.int8, np.int16, np.int16):
             slots, out = self.integer_step(x, feature, time, bias, slots)
         else:
-            raise UnsupportedError(f"SVDF on {self.input.dtype.short} has no kernel")
+            names = [v.dtype.short for v in (self.input, self.weights_time, self.state)]
+            form = f"{names[0]}, with weights_time of {names[1]} and a state of {names[2]},"
+            raise UnsupportedError(f"SVDF on {form} has no kernel")
         return (np.asarray(out),), (slots.reshape(memory.shape),)
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:

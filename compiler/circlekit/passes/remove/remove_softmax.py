@@ -30,7 +30,8 @@ class RemoveSoftmax(Rules):
 
     Segmentation and classification models often end in this way.  Positions may change: rounding may make the
     two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them, even if the element of x
-    from which it comes is the smaller one.
+    from which it comes is the smaller one.  An infinite maximum or NaN
+    makes the whole row NaN.
     """
 
     name = "remove_softmax"

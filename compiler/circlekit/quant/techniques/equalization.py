@@ -35,7 +35,7 @@ SMALLEST_FACTOR = 2.0**-6
 """The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
 
 NO_CLASS = 0
-"""The node (see ``_Classes``) that is the root of all channels that are not scaled: their factor is 1."""
+"""The node (see ``_Classes``) that is the root of all channels that must not be scaled: their factor is 1."""
 
 
 @dataclass
@@ -96,7 +96,8 @@ class _Classes:
 def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.0) -> list[str]:
     """Equalize the channels of the main graph's tensors in place.
 
-    Return a sentence for each changed layer and each changed MUL by a constant.
+    Return a sentence for each changed layer, with the number of scaled channels of its result (0 if only its
+    input is scaled), and for each changed MUL by a constant.
     ``magnitudes``: by name of the tensor, the largest observed magnitude of each channel (last axis).
     ``strength``: the exponent of the factors, from 0 (no change) to 1 (equal ranges).
     """
@@ -234,7 +235,7 @@ def _factors(classes: _Classes, magnitudes: Mapping[str, Array], strength: float
 
     For each channel of a class, divide the largest magnitude of the channel by that of its tensor.  The
     factor is the largest quotient, clipped to SMALLEST_FACTOR or more, to the power ``strength``, rounded to
-    a power of 2^(1/8).  It is 1 if the magnitudes are unknown or 0.
+    a power of 2^(1/8).  It is 1 if the magnitudes are unknown, 0 or not finite.
     """
     share = np.zeros(len(classes.parent))
     for value in classes.first:
