@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The form of an operator: the dtypes and kinds of quantization of operands and results, as a short text.
 
-A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
-operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
+A runtime chooses the kernel of an operator by its form.  For example, ``f32,-,i8qc:f32`` means: a float
+operand, an absent optional operand, an int8 operand quantized per channel, and a float result.  The suffixes
 are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization without scales, ``qb`` for a
 scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors,
 because no kernel is chosen by such a scale.  The scale may still matter, though the form does not show it:
@@ -17,7 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
 ABSENT = "-"
-"""The text for an absent optional operand."""
+"""The text for an absent optional operand that others follow."""
 
 
 def type_text(value: Value | None) -> str:

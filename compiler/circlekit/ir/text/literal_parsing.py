@@ -84,7 +84,7 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     """
     arguments = literal.positional
     if literal.named:
-        fail(f"{literal.name}(...) takes no arguments with names")
+        fail(f"{literal.name}(...) takes no named arguments")
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
     if literal.name != "array" or len(arguments) not in (2, 3):
@@ -186,7 +186,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
     """Return the numbers as a vector of ``dtype``; round them for float dtypes, fail if one does not fit."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
-        fail(f"a constant of {dtype.short} has no elements to write; {bytes_hint(dtype)}")
+        fail(f"elements of {dtype.short} cannot be written as numbers; {bytes_hint(dtype)}")
     if dtype.numpy.kind == "b":
         if any(x not in (0, 1) for x in flat):
             fail("expected true or false for a bool")
