@@ -222,8 +222,8 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
     """Return a literal as a value of the attribute ``spec``, with the type of its default.
 
-    Files store a float in 32 bits: so a float becomes the shortest decimal with the same float32; fail if that
-    would be infinite.  Lists become tuples.
+    Files store a float in 32 bits: so a float becomes the shortest decimal with the same float32.  Fail if a
+    finite float becomes infinite.  Lists become tuples.
     """
     default = spec.default
     if spec.is_graph:

@@ -123,7 +123,7 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
 
 
 class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
-    """The slices of ``input`` along ``axis``, one result for each of its ``num`` indices, without that axis."""
+    """The slices of ``input`` along ``axis``, without that axis: a result for each of its ``num`` indices."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
