@@ -191,6 +191,20 @@ def test_errors_of_the_main_graph_are_not_shown_in_other_graphs() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("names", "key"), [(("", ""), "main"), (("net", "net"), "net"), (("", "main"), "main")]
+)
+def test_node_data_of_the_main_graph_is_not_replaced_by_a_graph_of_the_same_name(
+    names: tuple[str, str], key: str
+) -> None:
+    text = "graph main(%x: f32[4]) -> %y { %y = Relu(%x) }\n"
+    model = circlekit.parse(text + text.replace("main", "other"))
+    for graph, name in zip(model.graphs, names, strict=True):
+        graph.name = name
+    data = error_data(model, {"y": 0.5})
+    assert {name: graph["results"] for name, graph in data.items()} == {key: {"0": {"value": 0.5}}}
+
+
 def test_control_characters_are_shown_as_escapes() -> None:
     assert visible("a\nb\u202ec\x00") == "a\nb\\u202ec\\x00"
 

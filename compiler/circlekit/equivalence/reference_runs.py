@@ -17,7 +17,7 @@ from functools import partial
 from circlekit.equivalence.named_results import PairedRuns, interpreter_of, run_with_pair
 from circlekit.equivalence.reduction_steps import reachable_graphs
 from circlekit.equivalence.rounding import (
-    CANCELLATION_SAMPLES,
+    CANCELLATION_RUNS,
     MAX_EXTREME_ROUNDING_ERROR,
     MAX_ROUNDING_ERROR,
     cancellation_limit,
@@ -286,7 +286,7 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     output; by default ``run.max_rounding_error``.
 
     A small output may be what is left of larger terms that cancel (``is_cancelled``).  Its magnitude then
-    does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_SAMPLES times with
+    does not tell the size of its error.  For such outputs, ``model`` is run CANCELLATION_RUNS times with
     constants and float32 results of its operators moved, and the limit is ``cancellation_limit``.  All
     float32 outputs of the negative set are measured in this way, too, but without a limit: a model may add
     the small numbers of this set to larger ones and subtract these again, as in a layer norm, and then little
@@ -299,8 +299,8 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     is_small = run.kind == "negative"
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
-    for sample in range(CANCELLATION_SAMPLES if cancelled else 0):
-        after = run.again(with_moved_results(model, sample))
+    for seed in range(CANCELLATION_RUNS if cancelled else 0):
+        after = run.again(with_moved_results(model, seed))
         for i in cancelled:
             errors[i] = max(errors[i], min(tolerated_error(run.outputs[i], after[i]), largest))
     return errors

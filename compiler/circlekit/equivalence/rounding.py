@@ -23,7 +23,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 
 SAFETY_FACTOR = 4.0
-"""The tolerated difference is this many times the measured one, which is a sample, not an upper bound."""
+"""The tolerated difference is this many times the measured one, which is not an upper bound."""
 
 MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
@@ -50,18 +50,18 @@ def with_moved_constants(model: Model) -> Model:
     return moved
 
 
-def with_moved_inputs(inputs: Inputs, sample: int) -> Inputs:
+def with_moved_inputs(inputs: Inputs, seed: int) -> Inputs:
     """Return ``inputs`` with each element of the float arrays moved by one unit in the last place.
 
-    Each element moves up or down at random, seeded by ``sample`` and by the name or number of the input.
+    Each element moves up or down at random, seeded by ``seed`` and by the name or number of the input.
     """
     if isinstance(inputs, Mapping):
-        return {name: _moved_float(a, sample, name) for name, a in inputs.items()}
-    return [_moved_float(a, sample, str(number)) for number, a in enumerate(inputs)]
+        return {name: _moved_float(a, seed, name) for name, a in inputs.items()}
+    return [_moved_float(a, seed, str(number)) for number, a in enumerate(inputs)]
 
 
-def _moved_float(array: Array, sample: int, name: str) -> Array:
-    return _moved(array, seed_of(f"inputs {sample}", name)) if array.dtype.kind == "f" else array
+def _moved_float(array: Array, seed: int, name: str) -> Array:
+    return _moved(array, seed_of(f"inputs {seed}", name)) if array.dtype.kind == "f" else array
 
 
 def _moved(data: Array, seed: int) -> Array:
@@ -123,15 +123,15 @@ def is_cancelled(output: Array, limit: float) -> bool:
     return output.dtype == np.float32 and output.size > 0 and largest_magnitude(output) <= limit
 
 
-CANCELLATION_SAMPLES = 4
+CANCELLATION_RUNS = 4
 """How often the error of an output whose terms cancel is measured: in a single run, the errors may cancel."""
 
 
-def with_moved_results(model: Model, sample: int) -> Model:
+def with_moved_results(model: Model, seed: int) -> Model:
     """Return a copy of ``model`` with its float constants and float32 results moved.
 
     A constant moves by one unit in the last place (see ``with_moved_constants``).  A result is multiplied by
-    1 + 2^-23 or 1 - 2^-23: a random choice for each index of the last axis, seeded by ``sample``.
+    1 + 2^-23 or 1 - 2^-23: a random choice for each index of the last axis, seeded by ``seed``.
     """
     moved = with_moved_constants(model)
     for graph in moved.graphs:
@@ -140,17 +140,17 @@ def with_moved_results(model: Model, sample: int) -> Model:
                 if value.dtype is f32:
                     exact = Value(f"{value.name}/exact", f32, value.shape)
                     op.take_result(index, exact)
-                    factor = Value.constant(f"{value.name}/factor", _factors(value, sample))
+                    factor = Value.constant(f"{value.name}/factor", _factors(value, seed))
                     graph.insert_after(op, Mul(exact, factor, results=[value]))
     return moved
 
 
-def _factors(value: Value, sample: int) -> Array:
+def _factors(value: Value, seed: int) -> Array:
     """Return float32 factors next to 1, one for each index of the last axis.
 
     Return a single factor if ``value`` is a scalar, or the size of the last axis is unknown.
     """
     channels = value.shape[-1] if value.shape else None
-    rng = np.random.Generator(np.random.PCG64(seed_of(f"factors {sample}", value.name)))
+    rng = np.random.Generator(np.random.PCG64(seed_of(f"factors {seed}", value.name)))
     signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))
     return np.asarray(1 + signs * np.finfo(np.float32).eps, np.float32)

@@ -23,7 +23,7 @@ from circlekit.equivalence.array_comparison import (
 )
 from circlekit.equivalence.reference_runs import Run
 from circlekit.equivalence.rounding import (
-    CANCELLATION_SAMPLES,
+    CANCELLATION_RUNS,
     with_moved_inputs,
     with_moved_results,
 )
@@ -33,13 +33,15 @@ from circlekit.ir.value import Array
 CHANNEL_SAFETY_FACTOR = 10.0
 """The tolerated difference is this many times the measured one.
 
-It is more than for whole outputs, because few samples of the error of a single channel are measured.
+It is more than for whole outputs, because the error of a single channel is measured only a few times
+(CANCELLATION_RUNS).
 """
 
 POOL_EXPONENTS = 3
 """A pool is the channels whose magnitudes are in a range of this many powers of 2.
 
-The magnitude of a channel is the largest absolute value of its finite elements.
+The magnitude of a channel is the largest absolute value of its elements; those that are 0 in
+``_finite_magnitudes`` do not count.
 """
 
 
@@ -47,12 +49,12 @@ class ChannelComparison:
     """Compares the channels of the outputs of models with those of a reference.
 
     What rounding can change is measured when it is first needed: the reference runs with its inputs, float
-    constants and float32 results moved by about one unit in the last place.
+    constants and float32 results moved by about one unit in the last place.  This is a moved run.
     """
 
     def __init__(self, reference: Model) -> None:
         self._reference = reference
-        # the outputs of a sample, by the label of the run and the number of the sample
+        # the outputs of each moved run, by the label of the original run and the seed
         self._measured: dict[tuple[str, int], list[Array]] = {}
 
     def outcome(self, found: Outcome, run: Run, index: int, result: Array) -> Outcome:
@@ -69,7 +71,8 @@ class ChannelComparison:
             return found
         errors, magnitudes = _largest(absolute_errors(left, result)), _largest(_finite_magnitudes(left))
         allowed = np.maximum(TOLERANCE["float32"] * magnitudes, np.finfo(np.float32).tiny)
-        # a channel of zeros says nothing about its terms: a RELU may have removed a small sum of large ones
+        # a channel of zeros is not doubtful: a RELU may have made them from small sums of large terms, whose
+        # rounding errors are unknown
         doubtful = (errors > allowed) & (magnitudes > 0)
         for noise in self._noise(run, index) if doubtful.any() else ():
             allowed = np.maximum(allowed, CHANNEL_SAFETY_FACTOR * _pooled(noise, magnitudes))
@@ -83,13 +86,13 @@ class ChannelComparison:
         return replace(found, worst=worst, whole=found.worst)
 
     def _noise(self, run: Run, index: int) -> Iterator[Array]:
-        """Yield samples of the largest change by rounding in each channel of the output ``index``."""
+        """Yield the largest changes in the channels of the output ``index``, once for each moved run."""
         left = run.outputs[index]
-        for sample in range(CANCELLATION_SAMPLES):
-            key = run.label, sample
+        for seed in range(CANCELLATION_RUNS):
+            key = run.label, seed
             if key not in self._measured:
-                moved = replace(run, inputs=with_moved_inputs(run.inputs, sample))
-                self._measured[key] = moved.again(with_moved_results(self._reference, sample))
+                moved = replace(run, inputs=with_moved_inputs(run.inputs, seed))
+                self._measured[key] = moved.again(with_moved_results(self._reference, seed))
             result = self._measured[key][index]
             if result.shape == left.shape:
                 with np.errstate(invalid="ignore"):  # inf - inf
@@ -100,9 +103,9 @@ class ChannelComparison:
 def _pooled(noise: Array, magnitudes: Array) -> Array:
     """Return for each channel the largest ``noise`` in its pool and in the two pools next to it.
 
-    These pools have the channels of similar magnitude.  The few samples may be small by chance in one
-    channel, but hardly in all similar ones.  The noise of channels of zeros does not count: they are similar
-    to no other channel.
+    These pools have the channels of similar magnitude.  There are few moved runs, so the noise of one channel
+    may be small by chance, but hardly that of all similar ones.  The noise of channels of zeros does not
+    count: they are similar to no other channel.
     """
     exponents = np.frexp(magnitudes)[1] // POOL_EXPONENTS
     pools = exponents - exponents.min() + 1
@@ -112,7 +115,10 @@ def _pooled(noise: Array, magnitudes: Array) -> Array:
 
 
 def _finite_magnitudes(array: Array) -> Array:
-    """Return the absolute values of the elements; 0 for those that are not finite (``is_clamped``)."""
+    """Return the absolute values of the elements; 0 for NaN, infinities and the largest finite number.
+
+    Kernels clamp infinite results to the largest finite number of the dtype (``is_clamped``).
+    """
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(array) & ~is_clamped(array), np.abs(array), 0).astype(np.float64)
 

@@ -180,8 +180,8 @@ MERGE_MOVEMENT = Phase(
     "merge data movement",
     "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
     "which absorbs some of them one by one. Slices become a SPLIT if possible; after that, the other "
-    "slices move up. A NEG between slices and a concatenation is removed last: without the NEG, "
-    "merge_data_movement would merge slices and concatenation before the slices can become a SPLIT.",
+    "slices move toward the inputs. A NEG between slices and a concatenation is removed last: without the "
+    "NEG, merge_data_movement would merge slices and concatenation before the slices can become a SPLIT.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 
@@ -276,7 +276,10 @@ ON_REQUEST = (
         ),
     ),
 )  # fmt: skip
-"""Passes that are in no pipeline, with the reason; they run if they are asked for by name."""
+"""Groups of passes that are in no pipeline; ``reason`` says why.
+
+A group does not run as a phase: each of its passes runs only if it is asked for by name.
+"""
 
 
 def pipeline_passes(name: str) -> list[str]:

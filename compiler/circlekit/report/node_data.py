@@ -6,8 +6,9 @@ Model Explorer, a viewer of models, colors operators by these numbers.  The form
 
     {"main": {"name": "MACs", "results": {"0": {"value": 1024}}, "gradient": [...]}}
 
-The keys of ``results`` are the indices of operators in their graph.  If graphs have the same name, only the
-last of them has data.
+The keys of ``results`` are the indices of operators in their graph.  The key of a graph is its name, or
+``main`` if it has none.  If several graphs have the same key, only the first of them has data; the main graph
+is the first of all.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
 
 def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:
     """Return the node data: the numbers that ``measure`` returns, without None, NaN and infinite ones."""
-    data = {}
+    data: dict[str, Any] = {}
     for graph in model.graphs:
         values = {str(index): measure(op) for index, op in enumerate(graph)}
         results = {i: {"value": x} for i, x in values.items() if x is not None and math.isfinite(x)}
-        data[graph.name or "main"] = {"name": title, "results": results, "gradient": GRADIENT}
+        data.setdefault(graph.name or "main", {"name": title, "results": results, "gradient": GRADIENT})
     return data

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The form of an operator: the dtypes and kinds of quantization of operands and results, as a short text.
 
-A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
-operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
-are ``q`` for one scale, ``qc`` for a scale per channel or a custom quantization without scales, ``qb`` for a
-scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are left out for float, int32 and int64 tensors,
-because no kernel is chosen by such a scale.  The scale may still matter, though the form does not show it:
-QUANTIZE and DEQUANTIZE compute with the scale of an int32 tensor, and some kernels of LiteRT refuse a bias
-whose scale is not the scale of the data times the scale of the weights.
+A runtime chooses the kernel of an operator by its form.  For example, ``f32,-,i8qc:f32`` means: a float
+operand, an absent optional operand, an int8 operand quantized per channel, and a float result.  Absent
+operands at the end are left out.  The suffixes are ``q`` for one scale, ``qc`` for a scale per channel or a
+custom quantization without scales, ``qb`` for a scale per block, ``s`` for sparse data.  ``q`` and ``qc`` are
+left out for float, int32 and int64 tensors, because no kernel is chosen by such a scale.  The scale may still
+matter, though the form does not show it: QUANTIZE and DEQUANTIZE compute with the scale of an int32 tensor,
+and some kernels of LiteRT refuse a bias whose scale is not the scale of the data times the scale of the
+weights.
 """
 
 from __future__ import annotations

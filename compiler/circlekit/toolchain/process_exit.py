@@ -17,7 +17,10 @@ USAGE_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 """Exit codes: 2 for wrong usage, as in argparse; as in shells, 130 after Ctrl-C, 141 after a broken pipe."""
 
 WRITE_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EINVAL}
-"""Error numbers of failed writes.  An OSError with one of them and no file name is about standard output."""
+"""Error numbers of failed writes.
+
+An OSError with one of them and no file name is taken to be about the standard output.
+"""
 
 
 class HelpParser(argparse.ArgumentParser):
@@ -39,17 +42,17 @@ def flush_stdout() -> None:
 
 
 def is_about_stdout(error: Exception) -> bool:
-    """Return whether ``error`` says that the standard output cannot be written."""
+    """Return whether ``error`` is taken to say that the standard output cannot be written (WRITE_ERRORS)."""
     return isinstance(error, OSError) and error.filename is None and error.errno in WRITE_ERRORS
 
 
 def checking_stdout(work: Callable[[], int], heading: str, failed: int) -> int:
     """Call ``work``; return the exit code that it returns.
 
-    If the standard output cannot be written, all later output is discarded.  If its reader has ended, return
-    BROKEN_PIPE; otherwise print the error after ``heading``, and return ``failed``.
-    ``work``: calls ``flush_stdout``, and raises the errors of the standard output.  Its other errors are
-    raised, too.
+    If the standard output cannot be written, all later output to it is discarded.  If its reader has ended,
+    return BROKEN_PIPE; otherwise print the error after ``heading``, and return ``failed``.
+    ``work`` must call ``flush_stdout`` and not catch errors of the standard output.  Any other error that
+    ``work`` raises is raised here, too.
     """
     try:
         return work()

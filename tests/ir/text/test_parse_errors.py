@@ -217,7 +217,7 @@ CASES = [
     ("float in int", line("%b = const i8[1] [1.5]"), "3:20", "expected an integer for i8, got 1.5"),
     ("bool", line("%b = const bool[1] [2]"), "3:22", "expected true or false for a bool"),
     ("text", line('%b = const f32[1] ["a"]'), "3:21", "expected a number, got a"),
-    ("packed", line("%b = const i4[1] [1]"), "3:20", "a constant of i4 has no elements to write"),
+    ("packed", line("%b = const i4[1] [1]"), "3:20", "elements of i4 cannot be written as numbers"),
     (
         "filler",
         line("%b = const f32[1] gausian(0)"),

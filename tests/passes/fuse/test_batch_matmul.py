@@ -171,7 +171,7 @@ def test_shared_constant_stays() -> None:
         "%n = BatchMatMul(%y, %w)",
     ]
     text = product("[2,4,3,5]", "[8,3,5]", *lines, outputs="%z, %n")
-    check_pass(text, BATCH, refused="%w: has 2 users, so the model would contain it twice")
+    check_pass(text, BATCH, refused="%w: has 2 uses, so the model would contain the constant twice")
 
 
 def test_constant_of_other_batches_stays() -> None:

@@ -11,6 +11,8 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import LARGEST_DIMENSION
 from circlekit.passes.engine.legalize import LEGALIZATIONS, legalize
 from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.legal.fit_transpose_conv import FitTransposeConv
+from tests.passes.kit import check_pass
 from tests.passes.legal.for_formats import check
 
 
@@ -51,6 +53,16 @@ def test_transposed_convolutions_of_any_size(padding: str, kernel: int, stride: 
             assert len(legal.main) == (2 if size <= full and not runs else 1), size
         if runs or len(legal.main) == 2:
             check(text, "tflite", [type(op).__name__ for op in legal.main])
+
+
+def test_omitted_rows_count_in_the_refusal_of_a_transposed_convolution() -> None:
+    text = """
+        graph main(%x: f32[1,3,2,2]) -> %y {
+          %w = const f32[3,3,1,2] gaussian(0, 1)
+          %y = TransposeConv([1, 7, 2, 3], %w, %x) {padding: SAME, stride_h: 2}
+        }
+        """
+    check_pass(text, FitTransposeConv, refused="within the full 7 rows or columns, got 7 after the first 1,")
 
 
 @pytest.mark.parametrize(("stride", "ops"), [(LARGEST_DIMENSION - 1, 2), (LARGEST_DIMENSION, 1)])

@@ -146,11 +146,11 @@ def test_between_reshapes(axes: str) -> None:
         (norm(SCALED + SUMS[1], axes=("[1]", "[1]")), "%m: expected a mean over the axes [1, 2], got [1]"),
         (
             norm(SCALED + SUMS[1], gamma="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"),
-            "expected one number per channel",
+            "expected one number, or one for each channel",
         ),
         (
             norm(SCALED + SUMS[1], beta="[[[[1.0]],[[2.0]],[[1.0]],[[1.0]]]]"),
-            "expected one number per channel",
+            "expected one number, or one for each channel",
         ),
         (norm(SCALED + SUMS[1], gamma="%c"), "%c: is not constant"),
         (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], expected"),

@@ -21,7 +21,7 @@ DELAY_SECONDS = 0.5
 """Progress is shown after this time, so nothing is shown for shorter work."""
 
 INTERVAL_SECONDS = 0.05
-"""The least time between two updates of the line.  Work reports progress much more often."""
+"""The least time between two updates of the line within a step.  Work reports progress much more often."""
 
 MINUTES_FROM_SECONDS = 100
 """An estimate of this many seconds or more is shown in minutes."""
@@ -38,7 +38,7 @@ class ProgressLine(Progress):
 
     def __init__(self, is_shown: bool = False) -> None:
         self.is_shown = is_shown
-        self._due = time.monotonic() + DELAY_SECONDS  # the time of the next update
+        self._due = time.monotonic() + DELAY_SECONDS  # the time from which the line may be updated
         self._bar: Bar | None = None
         self._step, self._unit, self._remark = "", "", ""
         self._done = self._total = 0
@@ -112,7 +112,10 @@ class ProgressLine(Progress):
     # -- sentences -----------------------------------------------------------------------------
 
     def _amount(self) -> str:
-        """Return how much of the step is done, such as "3 of 8 models"; "" if the total is unknown."""
+        """Return how much of the step is done, such as "3 of 8 models", or "37 %" without a unit.
+
+        Return "" if the total is unknown.
+        """
         if not self._total:
             return ""
         done = min(self._done, self._total)
@@ -141,8 +144,9 @@ class ProgressLine(Progress):
 
 
 def results_in_order(runs: Iterable[tuple[int, R]], has_failed: Callable[[R], bool]) -> list[R]:
-    """Return the results of ``runs``, sorted by index; report each result, and the number of failures so far.
+    """Return the results of ``runs``, sorted by index.
 
+    Each result advances the progress by 1, with the number of failures so far as the remark.
     ``runs``: (index, result) of each job, in the order in which the jobs end.
     """
     results: dict[int, R] = {}

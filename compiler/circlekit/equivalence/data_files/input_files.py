@@ -3,10 +3,11 @@
 
 A record is one array for each input.
 
-- npz, HDF5: all arrays have the names of their inputs, or all have the names that a signature gives to the
-  inputs, or all have the numbers of the inputs (``in0``, ``input0``, ``arr_0``, ``0``).  A single array for a
-  single input may have any name.  If an HDF5 file has as many arrays as the model has inputs, they may also
-  have any names; they are then taken in their order.
+- npz, HDF5: each input has an array of its name, or each has one of the name that a signature gives to it, or
+  each has one of its number (``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with other names are ignored,
+  but if numbers are used, one that no input has is an error.  A single array for a single input may have any
+  name.  If an HDF5 file has as many arrays as the model has inputs, they may also have any names; they are
+  then taken in their order.
 - npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
 - raw: the elements of all inputs in the order of the graph, little-endian, without a header.
 - A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``
@@ -79,8 +80,8 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
     Only a few records are in memory at a time, unless an npz file is compressed, or arrays in npz and npy
-    files are big-endian.  Progress: the caller has announced one step for every file; this function announces
-    a step for each further record of a file.
+    files are big-endian.  Progress: the caller has counted 1 for each file and folder directly in ``path``;
+    this function adds 1 to the total for each further record of a file, so the total is an estimate.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -184,8 +185,8 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     """Yield the records of one file.
 
     ``lazily``: hold only a few records in memory; compressed npz files and big-endian arrays are still read
-    as a whole.  Announce all records but the first as further steps of progress.  The memory limit then
-    applies to each array of an HDF5 file, not to all together.
+    as a whole.  Add all records but the first to the total of the progress.  The memory limit then applies to
+    each array of an HDF5 file, not to all together.
     """
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:

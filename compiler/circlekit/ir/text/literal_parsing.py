@@ -7,7 +7,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from math import prod
+from math import isinf, prod
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
@@ -84,7 +84,7 @@ def _special(literal: Arguments, fail: Fail) -> Any:
     """
     arguments = literal.positional
     if literal.named:
-        fail(f"{literal.name}(...) takes no arguments with names")
+        fail(f"{literal.name}(...) takes no named arguments")
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
     if literal.name != "array" or len(arguments) not in (2, 3):
@@ -186,7 +186,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
     """Return the numbers as a vector of ``dtype``; round them for float dtypes, fail if one does not fit."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
-        fail(f"a constant of {dtype.short} has no elements to write; {bytes_hint(dtype)}")
+        fail(f"elements of {dtype.short} cannot be written as numbers; {bytes_hint(dtype)}")
     if dtype.numpy.kind == "b":
         if any(x not in (0, 1) for x in flat):
             fail("expected true or false for a bool")
@@ -222,8 +222,8 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
     """Return a literal as a value of the attribute ``spec``, with the type of its default.
 
-    Files store a float in 32 bits: so a float becomes the shortest decimal with the same float32.  Lists
-    become tuples.
+    Files store a float in 32 bits: so a float becomes the shortest decimal with the same float32.  Fail if a
+    finite float becomes infinite.  Lists become tuples.
     """
     default = spec.default
     if spec.is_graph:
@@ -240,7 +240,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
         fail(fault)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         fail(f"{spec.name} does not fit 64 bits")
-    return _rounded(float(value) if isinstance(default, float) else value)
+    return _rounded(float(value) if isinstance(default, float) else value, spec, fail)
 
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
@@ -252,8 +252,16 @@ def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail:
     return members[literal]
 
 
-def _rounded(data: Any) -> Any:
-    """Round floats to the shortest decimal with the same float32; turn lists into tuples."""
-    if isinstance(data, float):
-        return shortest_float32(data)
-    return tuple(map(_rounded, data)) if isinstance(data, list) else data
+def _rounded(data: Any, spec: Attribute, fail: Fail) -> Any:
+    """Round floats to the shortest decimal with the same float32; turn lists into tuples.
+
+    Fail if a finite number becomes infinite.  ``spec``: the attribute, for the error.
+    """
+    if isinstance(data, list):
+        return tuple(_rounded(x, spec, fail) for x in data)
+    if not isinstance(data, float):
+        return data
+    rounded = shortest_float32(data)
+    if isinf(rounded) and not isinf(data):
+        fail(f"{spec.name}: {data} does not fit f32")
+    return rounded

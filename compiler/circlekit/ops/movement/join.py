@@ -3,7 +3,8 @@
 
 In a quantization rule, ``operands_follow`` names the operands that have the scale and zero point of the
 result, and ``results_follow`` the operand whose scale and zero point all results have.  ``rearranged_type``
-keeps the dtype and the scale of a value.  ``versions``: the operator version by dtype.
+keeps the dtype of a value, and its quantization if that is one scale for the whole tensor.  ``versions``:
+the operator version by dtype.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Concatenation(
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, a uint8 operand is rescaled in float32 if its quantization differs from that of the result.
-    An int8 operand must have the quantization of the result.  An int16 operand is copied without regard to
-    its scale, but its zero point must be 0.  LiteRT rejects a fused activation; this kernel applies it.
+    An int8 operand must have the quantization of the result.  A quantized int16 operand is copied without
+    regard to its scale, but its zero point and that of the result must be 0.  LiteRT rejects a fused
+    activation; this kernel applies it.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values",))
@@ -121,7 +123,7 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
 
 
 class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
-    """The ``num`` slices of ``input`` at each index of ``axis``, without that axis."""
+    """The slices of ``input`` along ``axis``, without that axis: a result for each of its ``num`` indices."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -178,7 +180,7 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
-        if shape is None or axis is None:  # only the number of parts is known
+        if shape is None or axis is None:  # no dimension of the parts is known
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * len(self.part_sizes(None))
         axis = normalized_axis(axis, len(shape))
         sizes = self.part_sizes(shape[axis])

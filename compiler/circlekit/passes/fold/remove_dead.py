@@ -14,7 +14,8 @@ class RemoveDead(Pass):
     """Remove operators without side effects whose results have no use, and values that nothing uses.
 
     Variables and operators that read one stay.  So do all graphs, even those that no operator calls, with
-    all their inputs and outputs.
+    all their inputs and outputs.  The pass does not ask ``may_rewrite``: a removal changes no number, so a
+    bisection need not find it.
     """
 
     name = "remove_dead"

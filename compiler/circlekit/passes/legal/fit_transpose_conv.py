@@ -19,9 +19,9 @@ class FitTransposeConv(Lowering):
     """tconv(x) of a smaller output size  ==  slice(tconv(x) of the full output size, with VALID padding).
 
     From n input rows, the full output has ``(n - 1) * stride + kernel`` rows.  TRANSPOSE_CONV leaves out the
-    first ``leading_pad`` rows of these.  The smaller output must lie within the full output.  For example, 3
-    rows, stride 2 and a filter of 3 rows give a full output of 7 rows.  With SAME padding, LiteRT accepts an
-    output of 5 or 6 rows only; for 4 rows, a slice is needed.
+    first ``leading_pad`` rows of these.  The rows after them must be enough for the smaller output.  For
+    example, 3 rows, stride 2 and a filter of 3 rows give a full output of 7 rows.  With SAME padding, LiteRT
+    accepts an output of 5 or 6 rows only; for 4 rows, a slice is needed.
     The letters: KH, KW and H, W are the rows and columns of the filter and of the input.
     """
 
@@ -39,15 +39,18 @@ class FitTransposeConv(Lowering):
     """
 
     @condition
-    def has_another_size(self, match: Match, padding: Padding) -> str | None:
+    def is_slice_of_full_output(self, match: Match, padding: Padding) -> str | None:
+        """LiteRT refuses the output size; the output is a slice of a full output that is not too large."""
         axes = list(_axes(match))
         # forward_size: the number of rows that a convolution over the output gives
         if all(forward_size(padding, out, kernel, stride) == rows for rows, out, kernel, stride in axes):
             return "has an output size that LiteRT accepts already"
         for rows, out, kernel, stride in axes:
             full = (rows - 1) * stride + kernel
-            if leading_pad(padding, out, kernel, stride) + out > full:
-                return f"expected an output within the full {full} rows or columns, got {out}"
+            pad = leading_pad(padding, out, kernel, stride)
+            if pad + out > full:
+                got = f"{out} after the first {pad}, which TRANSPOSE_CONV leaves out"
+                return f"expected an output within the full {full} rows or columns, got {got}"
             if full > LARGEST_DIMENSION:
                 return f"expected at most {LARGEST_DIMENSION} rows or columns of full output, got {full}"
         return None

@@ -20,19 +20,23 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 NEGLIGIBLE_EPSILON = 1e-8
-"""The largest epsilon e that a pipeline accepts in (x - mean) / (d + e) with the standard deviation d.
+"""The largest epsilon that a pipeline accepts in (x - mean) / (deviation + epsilon).
 
-INSTANCE_NORM adds e^2 to the variance instead, so d + e becomes sqrt(d^2 + e^2), which differs by at most e.
-For d >= 1e-3, the relative error of the quotient is at most 1e-5.  It is larger for a smaller d above 0, in
-an image that is almost constant.  If d is 0, x - mean is 0, too, and nothing changes.
+The deviation is the standard deviation, the root of the variance.  INSTANCE_NORM adds epsilon^2 to the
+variance instead, so the divisor becomes sqrt(deviation^2 + epsilon^2), which differs by at most epsilon.  For
+a deviation of at least 1e-3, the relative error of the quotient is at most 1e-5.  It is larger for a smaller
+deviation above 0, in an image that is almost constant.  If the deviation is 0, x - mean is 0, too, and
+nothing changes.
 """
 
 SMALL_EPSILON = 1e-5
-"""The largest epsilon e in (x - mean) / (d + e) that the pass accepts if it is requested by name.
+"""The largest epsilon in (x - mean) / (deviation + epsilon) that the pass accepts if it is requested by name.
 
-(d + e)^2 = d^2 + 2 e d + e^2, but INSTANCE_NORM can add only a constant to the variance d^2.  The pass takes
-2 e d + e^2 for a typical d of 1/4, which is e / 2 + e^2.  For d from 0.1 to 10, the relative error of the
-quotient is about 15 e or less.  For a smaller d above 0 it is larger.  If d is 0, the quotient stays 0.
+(deviation + epsilon)^2 is variance + 2 * epsilon * deviation + epsilon^2, but INSTANCE_NORM can add only a
+constant to the variance.  Up to NEGLIGIBLE_EPSILON, the pass takes epsilon^2, as in a pipeline.  For a larger
+epsilon it takes the constant of a typical deviation of 1/4, which is epsilon / 2 + epsilon^2: for a deviation
+from 0.1 to 10, the relative error of the quotient is about 15 * epsilon or less.  For a smaller deviation
+above 0 it is larger.  If the deviation is 0, the quotient stays 0.
 """
 
 
@@ -105,8 +109,8 @@ class InstanceNorm(Rewrite):
                 continue
             shape = (1, 1, *value.static_shape)  # so that there is an axis -2
             if value.numel != shape[axis] or shape[axis] not in (1, channels_of(x)):
-                found = f"got shape {format_shape(value.shape)}"
-                return f"%{value.name}: expected one number, or one per channel of %{x.name}, {found}"
+                expected = f"one number, or one for each channel of %{x.name} on axis {axis}"
+                return f"%{value.name}: expected {expected}, got shape {format_shape(value.shape)}"
         return None
 
     @condition
@@ -145,7 +149,8 @@ class InstanceNorm(Rewrite):
 class EpsilonAddedToDeviation(InstanceNorm):
     """Instance normalization with an epsilon that is added to the standard deviation.
 
-    A pipeline accepts an epsilon up to 1e-8; a request of the pass by name accepts one up to 1e-5.
+    A pipeline accepts an epsilon up to 1e-8; a request of the pass by name accepts one up to 1e-5.  What is
+    added to the variance instead has two formulas: see NEGLIGIBLE_EPSILON and SMALL_EPSILON.
     """
 
     def run_graph(self, graph: Graph, context: Context) -> int:

@@ -87,7 +87,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
 
     @condition
     def has_rows(self, x: Value, y: Value) -> str | None:
-        """The new input must have two dimensions or more, because runtimes require them."""
+        """``x`` has two dimensions or more, which runtimes require, and the quantization of ``y``."""
         if x.shape is None or len(x.shape) < 2:
             return f"%{x.name}: expected two dimensions or more, got shape {format_shape(x.shape)}"
         return same_quantization(x, y)
@@ -171,7 +171,8 @@ class _OneConstant(_BatchReshaped):
         _, value, constant = self._operands(match)
         shape = constant.static_shape
         if constant.use_count != 1:
-            return f"%{constant.name}: has {constant.use_count} users, so the model would contain it twice"
+            uses = constant.use_count
+            return f"%{constant.name}: has {uses} uses, so the model would contain the constant twice"
         if value.is_static and (_is_one_matrix(constant) or shape[:-2] == value.static_shape[:-2]):
             return None
         batch = None if value.shape is None else value.shape[:-2]

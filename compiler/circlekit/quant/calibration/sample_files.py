@@ -63,7 +63,7 @@ class SampleFile:
     def __length_hint__(self) -> int:
         """Return an estimate of the number of samples, for the display of progress.
 
-        It is the number of files in the folder, or of lines in the list; 1 for any other file.
+        It is the number of files and folders in the folder, or of lines in the list; 1 for any other file.
         """
         path = Path(self.path)
         if self.is_list:

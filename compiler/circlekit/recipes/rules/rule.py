@@ -139,7 +139,7 @@ class Call:
         if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
             span = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
             amount = counted(minimum, "argument") if maximum == minimum else f"{span} arguments"
-            # arguments with names are not counted
+            # named arguments are not counted
             unnamed = " without a name" if self.node.named or maximum == 0 else ""
             self.fail(f"{self.name}: expected {amount}{unnamed}, got {len(arguments)}")
         return arguments
@@ -149,7 +149,7 @@ class Call:
         return self.positional(1, 1)[0]
 
     def named(self, known: Iterable[str]) -> Mapping[str, Literal]:
-        """Return the arguments with names, by name; the names must be in ``known``."""
+        """Return the named arguments, by name; the names must be in ``known``."""
         self.has_read_names = True
         for name in self.node.named:
             if name not in known:
@@ -159,10 +159,10 @@ class Call:
         return self.node.named
 
     def some_named(self) -> Mapping[str, Literal]:
-        """Return the arguments with names, by name; there must be at least one, and it may have any name."""
+        """Return the named arguments, by name; there must be at least one, and it may have any name."""
         self.has_read_names = True
         if not self.node.named:
-            self.fail(f"{self.name}: expected 1 or more arguments with names, got 0")
+            self.fail(f"{self.name}: expected 1 or more named arguments, got 0")
         return self.node.named
 
     def words(self) -> list[str]:

@@ -61,7 +61,7 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
                 near = did_you_mean(call.name, known) or f"; expected one of {', '.join(known)}"
                 call.fail(f"no rule is named {call.name}{near}")
             if not call.has_read_names:
-                call.named(())  # the rule has no arguments with names
+                call.named(())  # the rule has no named arguments
     return blocks
 
 

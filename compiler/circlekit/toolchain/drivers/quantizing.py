@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver one-quantize: its options.  It quantizes a trained model by ONE's rules, and has other modes."""
+"""The driver one-quantize: its options.  It quantizes a trained model by ONE's rules.
+
+Other modes mix uint8 and int16 (``ampq``), or change a quantized model (``quantizer_modes.CHANGES``).  The
+option ``mode`` is no such mode: it is the estimator of ranges.
+"""
 
 from __future__ import annotations
 
@@ -60,12 +64,12 @@ def _declare() -> list[Option]:
         *(Option(f"print_{m}", f"print {m.upper()} of the evaluation", kind=switch) for m in METRICS),
         Option("force_quantparam", "overwrite scale and zero point of tensors", kind=switch),
         Option("tensor_name", "force_quantparam: a tensor to change", kind=Kind.REPEATED),
-        Option("scale", "force_quantparam: the scale of tensor_name", kind=Kind.REPEATED, parse=float),
-        Option("zero_point", "force_quantparam: its zero point", kind=Kind.REPEATED, parse=int),
+        Option("scale", "force_quantparam: scale of tensor_name", kind=Kind.REPEATED, parse=float),
+        Option("zero_point", "force_quantparam: zero point of tensor_name", kind=Kind.REPEATED, parse=int),
         Option("copy_quantparam", "copy scale and zero point between tensors", kind=switch),
         Option("src_tensor_name", "copy_quantparam: a tensor to copy from", kind=Kind.REPEATED),
         Option("dst_tensor_name", "copy_quantparam: the tensor to copy to", kind=Kind.REPEATED),
-        Option("fake_quantize", "make a quantized model float; QUANTIZE rounds its tensors", kind=switch),
+        Option("fake_quantize", "make a quantized model float; activations stay rounded", kind=switch),
         Option("requantize", "change the dtype of a quantized model: int8 to uint8", kind=switch),
         Option("ampq", "mix uint8 and int16 (circle-mpqsolver)", kind=switch),
         Option("ampq_qerror_ratio", "allowed error: 0 (as int16) to 1 (as uint8); default 0.5", parse=float),
@@ -80,20 +84,20 @@ def _declare() -> list[Option]:
 def _check(values: Values) -> None:
     """Raise UsageFault for options that are missing, do not fit together, or are not numbers.
 
-    GROUPS: {mode: the repeated options that it needs}; these options must have equally many values.
+    GROUPS: {switch: the repeated options that it needs}; these options must have equally many values.
     """
     missing: list[str] = []
     if values.get("requantize"):
         has_source = "input_model_dtype" in values or "input_dtype" in values
         missing += [] if has_source else ["--input_model_dtype"]
         missing += [] if "quantized_dtype" in values else ["--quantized_dtype"]
-    for mode, names in GROUPS.items():
-        if values.get(mode):
+    for switch, names in GROUPS.items():
+        if values.get(switch):
             missing += [f"--{name}" for name in names if name not in values]
     if missing:
         raise UsageFault(f"the following arguments are required: {' '.join(missing)}")
-    for mode, names in GROUPS.items():
-        if values.get(mode) and len({len(values[name]) for name in names}) > 1:
+    for switch, names in GROUPS.items():
+        if values.get(switch) and len({len(values[name]) for name in names}) > 1:
             listed = f"{', '.join(names[:-1])}, and {names[-1]}" if len(names) > 2 else " and ".join(names)
             raise UsageFault(f"The same number of {listed} should be given.")
     if values["mode"] not in ESTIMATORS:
