@@ -152,6 +152,45 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
     assert outputs_after(text, [None, 2, 3]) == (None, 6)
 
 
+@pytest.mark.parametrize(
+    ("first", "shape", "expected"),
+    [
+        (1, [None, 3, 4], (None, 12)),
+        (1, [None, None, 4], (None, None)),  # the product depends on an unknown dimension
+        (0, [None, 3, 4], (None, None)),
+    ],
+)
+def test_known_sizes_are_computed_beside_unknown_ones(
+    first: int, shape: list[int | None], expected: tuple[int | None, ...]
+) -> None:
+    """A flatten as TensorFlow exports it: the product of two sizes, ``first`` and 2, beside a -1."""
+    text = f"""
+        graph main(%x: f32[1,2,2]) -> %y {{
+          %s = Shape(%x) {{out_type: i32}}                                             : i32[3]
+          %a = StridedSlice(%s, [{first}], [{first + 1}], [1]) {{shrink_axis_mask: 1}} : i32[]
+          %b = StridedSlice(%s, [2], [3], [1]) {{shrink_axis_mask: 1}}                 : i32[]
+          %n = Mul(%a, %b)                                                           : i32[]
+          %t = Pack(-1, %n) {{values_count: 2}}                                        : i32[2]
+          %y = Reshape(%x, %t)                                                       : f32[?,?]
+        }}"""
+    assert outputs_after(text, shape) == expected
+
+
+def test_an_unknown_size_is_not_used_as_an_index() -> None:
+    """The size says which element of [5, 6, 3] is taken; the -1 in its place would take the last one."""
+    text = """
+        graph main(%x: f32[0,2]) -> %y {
+          %s = Shape(%x) {out_type: i32}                             : i32[2]
+          %n = Slice(%s, [0], [1])                                   : i32[1]
+          %m = Add(%n, 1)                                            : i32[1]
+          %e = StridedSlice([5, 6, 3], %n, %m, [1]) {end_mask: 1}    : i32[?]
+          %t = Slice(%e, [0], [1])                                   : i32[1]
+          %y = Fill(%t, 0.0)                                         : f32[?]
+        }"""
+    assert outputs_after(text, [1, 2]) == (6,)
+    assert outputs_after(text, [None, 2]) == (None,)
+
+
 @pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
 def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
     """The model computes a vector of 2 * ``repeats`` integers, and reshapes to its first two.
