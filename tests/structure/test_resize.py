@@ -176,17 +176,19 @@ def test_known_sizes_are_computed_beside_unknown_ones(
     assert outputs_after(text, shape) == expected
 
 
-def test_an_unknown_size_is_not_used_as_an_index() -> None:
-    """The size says which element of [5, 6, 3] is taken; the -1 in its place would take the last one."""
+def test_an_unknown_size_is_not_used_as_an_axis() -> None:
+    """The batch is the axis along which a matrix is reversed; a -1 in its place would mean the last axis."""
     text = """
-        graph main(%x: f32[0,2]) -> %y {
-          %s = Shape(%x) {out_type: i32}                             : i32[2]
-          %n = Slice(%s, [0], [1])                                   : i32[1]
-          %m = Add(%n, 1)                                            : i32[1]
-          %e = StridedSlice([5, 6, 3], %n, %m, [1]) {end_mask: 1}    : i32[?]
-          %t = Slice(%e, [0], [1])                                   : i32[1]
-          %y = Fill(%t, 0.0)                                         : f32[?]
+        graph main(%x: f32[1,2]) -> %y {
+          %m = const i32[2,2] [5, 6, 7, 8]
+          %s = Shape(%x) {out_type: i32}   : i32[2]
+          %n = Slice(%s, [0], [1])         : i32[1]
+          %r = ReverseV2(%m, %n)           : i32[2,2]
+          %c = Slice(%r, [0, 0], [1, 1])   : i32[1,1]
+          %t = Reshape(%c, [1])            : i32[1]
+          %y = Fill(%t, 0.0)               : f32[?]
         }"""
+    assert outputs_after(text, [0, 2]) == (7,)
     assert outputs_after(text, [1, 2]) == (6,)
     assert outputs_after(text, [None, 2]) == (None,)
 
