@@ -45,8 +45,8 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     gives output NAME another dtype than its quantized tensor has, the output is a new value, as in ONE: it is
     named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An output that becomes integer is
     new, too, if its operator stays float.
-    Raise the errors of ``quantize_operators``, and those of ``settings_of`` for ``settings.layers``.  After an
-    error, ``model`` may be partly changed and must not be used.
+    Raise the errors of ``quantize_operators``, and those of ``settings_of`` for ``settings.layers``.
+    After an error, ``model`` may be partly changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
 
