@@ -13,11 +13,11 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ops.arithmetic.cast import Cast
 from circlekit.quant.one.activations import (
     Task,
-    fix_special,
     propagate_backward,
     propagate_forward,
     quantize_constants,
     quantize_ranges,
+    set_fixed_and_integer_scales,
 )
 from circlekit.quant.one.borders import (
     insert_mixed_precision,
@@ -103,7 +103,7 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
     remove_redundant_conversions(task)
     propagate_backward(task)
     quantize_constants(task)
-    fix_special(task)
+    set_fixed_and_integer_scales(task)
     propagate_forward(task)
     requantize_copied_operands(task)
     quantize_layers(task)
