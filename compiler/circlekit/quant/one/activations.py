@@ -240,9 +240,9 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
 
 def plain_floats(value: Value) -> Array:
     """Return the data of a float32 constant; raise UnsupportedError if it is sparse or compressed."""
-    assert value.dtype is f32
-    if not value.is_plain:
-        raise UnsupportedError(f"%{value.name}: expected dense float32 data, got sparse or compressed data")
+    if not value.is_plain or value.dtype is not f32:
+        got = "sparse or compressed data" if value.dtype is f32 else value.dtype.short
+        raise UnsupportedError(f"%{value.name}: expected dense float32 data, got {got}")
     return value.array()
 
 
@@ -261,7 +261,7 @@ def quantize_constants(task: Task) -> None:
     """Quantize constants in operands that could also be activations, by the range of their elements.
 
     These are all float constants except the weights and biases of layers (``layer_rule``) and the constants
-    in ``OneRule.per_element``.  BATCH_MATMUL has no bias and is therefore no layer; its constants are quantized.
+    in ``OneRule.per_element``.  BATCH_MATMUL has no bias, so it is no layer.
     Raise the errors of ``finite_floats``.
     """
     for op in task.quantized_ops():
