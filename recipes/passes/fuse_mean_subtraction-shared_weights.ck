@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: has other users
+# Refused: %w: has other uses
 
 graph main(%x: f32[3,4]) -> %z, %k {
   %w = const f32[5,4] gaussian(0, 1)
@@ -15,5 +15,5 @@ graph main(%x: f32[3,4]) -> %z, %k {
 rules {
   passes(fuse_mean_subtraction)
   unchanged()
-  refused("%w: has other users")
+  refused("%w: has other uses")
 }

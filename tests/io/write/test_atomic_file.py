@@ -35,7 +35,10 @@ def litter(folder: Path, name: str = "m.circle", number: int = 0) -> Path:
 
 
 def test_temporary_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
-    left = [litter(tmp_path), litter(tmp_path, number=1), litter(tmp_path, "other.circle")]
+    left = [
+        litter(tmp_path, number=1),
+        *(litter(tmp_path, name) for name in ("m.circle", "other.circle", "")),
+    ]
     for path in left:
         assert TEMPORARY.fullmatch(path.name)
     write_file(tmp_path / "m.circle", [b"whole"])

@@ -106,6 +106,8 @@ graph main(%x: f32[1,4]) -> %h, %y {
         ("Maximum(%x, [50.0, 30.0])", 0),  # the result is not the constant where an input is larger
         ("Minimum(%x, [-50.0, -30.0])", 0),
         ("Add(%x, [1e5, 1e5])", 0),
+        ("ReverseV2([2.0, 3.0], [0])", 0),  # a number scales another channel than its own
+        ("FullyConnected([2.0, 3.0], %x)", 0),  # a number scales a part of all channels
     ],
 )
 def test_fronts_scale_each_channel_by_a_constant(front: str, count: int) -> None:
@@ -337,6 +339,23 @@ def test_pairs_of_layers_need_a_sample() -> None:
     with pytest.raises(ModelError, match="at least one sample on which magnitudes are measured, got none"):
         equalize_feature_maps(model, [])
     assert equalize_feature_maps(circlekit.parse("graph main(%x: f32[2]) -> %y { %y = Neg(%x) }"), []) == []
+
+
+def test_magnitudes_are_those_of_the_main_graph() -> None:
+    model = circlekit.parse("""
+    graph main(%x: f32[1,2], %p: bool[1]) -> %y, %q {
+      %w = const f32[3,2] gaussian(0, 1)
+      %f = Mul(%x, [2.0, 3.0])
+      %y = FullyConnected(%f, %w)
+      %q = If(%p, %x) {then_graph: @branch, else_graph: @branch}
+    }
+    graph branch(%a: f32[1,2]) -> %b {
+      %f = Concatenation(%a, %a) {axis: 1}
+      %b = Neg(%f)
+    }""")
+    (pattern,) = find_patterns(model)
+    measure(model, [pattern], [[np.ones((1, 2), np.float32), np.array([True])]])
+    assert pattern.act_scale == [2.0, 3.0]
 
 
 def test_fronts_have_known_shapes() -> None:

@@ -13,5 +13,5 @@ def json_text(document: object, allow_nan: bool = True) -> str:
 
 
 def json_of_each(documents: Sequence[object]) -> str:
-    """Return the documents of several files as a JSON array; a single document is not in an array."""
+    """Return the documents of one or more files: as a JSON array if there are several, else the document."""
     return json_text(documents if len(documents) > 1 else documents[0])

@@ -38,7 +38,7 @@ MAX_STEM_BYTES = 100
 Some systems allow only 143 bytes for a whole name.
 """
 
-TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
+TEMPORARY = re.compile(r"\..*\.\d+-\d+\.circlekit", re.DOTALL)
 """The pattern of temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
 
 

@@ -33,8 +33,9 @@ class BidirectionalSequenceLstm(
     directions=("fw_", "bw_"),
     states=("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state"),
 ):
-    """Two LSTMs over a sequence, [time, batch, inputs] or [batch, time, inputs]: one forwards, one backwards.
+    """Two LSTMs over a sequence: one forwards, one backwards.
 
+    The input is [time, batch, inputs] with ``time_major``, else [batch, time, inputs].
     There are two results, the outputs of both.  With ``merge_outputs`` there is one result, the concatenation
     of both along the last axis.
     """

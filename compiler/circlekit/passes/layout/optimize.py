@@ -104,7 +104,7 @@ class OptimizeLayout(GraphPass):
     def exchange(self, writer: MovementWriter, run_bytes: int) -> int:
         """Exchange Reshapes and the Transposes before them where other layouts then need no Transpose.
 
-        Return the number of changes.
+        Return the number of changes; 0 if every exchange was undone, because they would be repeated.
         """
         graph, epoch = writer.graph, writer.graph.epoch
         candidates = (exchanged(graph, op) for op in graph.ops if isinstance(op, Reshape))

@@ -60,7 +60,10 @@ class MoveBySlices(Replacement):
 
 
 class PickByPool(Replacement):
-    """max_pool(x) or average_pool(x) with a window of 1 x 1  ==  every stride-th element of x, as slices."""
+    """max_pool(x) or average_pool(x) with a window of 1 x 1  ==  every stride-th element of x, as slices.
+
+    f32 elements must be finite: pools clamp infinities, and max_pool(NaN) is the smallest finite number.
+    """
 
     changes_more = True
     kinds = (MaxPool2D, AveragePool2D)

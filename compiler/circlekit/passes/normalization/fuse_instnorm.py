@@ -105,8 +105,8 @@ class InstanceNorm(Rewrite):
                 continue
             shape = (1, 1, *value.static_shape)  # so that there is an axis -2
             if value.numel != shape[axis] or shape[axis] not in (1, channels_of(x)):
-                found = format_shape(value.shape)
-                return f"%{value.name}: expected one number per channel of %{x.name}, got shape {found}"
+                found = f"got shape {format_shape(value.shape)}"
+                return f"%{value.name}: expected one number, or one per channel of %{x.name}, {found}"
         return None
 
     @condition

@@ -14,7 +14,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Replaces ``op`` by new operators, which are inserted before ``op``.
+    """Replaces ``op``, which must have a result, by new operators, which are inserted before ``op``.
 
     Call ``make`` for each new operator, and ``finish`` or ``replace`` at the end.  New values are named after
     the first result of ``op``: if it is ``y``, ``make(Mul(a, b))`` returns ``y/Mul``.

@@ -43,8 +43,8 @@ SMALLEST_SCALE = 1e-5
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
-PROBE_FACTOR = 4.0
-"""The factor by which constants are multiplied to find out whether they scale the result of an operator."""
+PROBE_FACTORS = (2.0, 8.0)
+"""Constants are multiplied by factors from 2 to 8, one for each channel, to see if they scale the result."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Pattern:
 
 
 def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
-    """Return the patterns of the main graph.
+    """Return the patterns of the main graph, without ``act_scale``.
 
     ``allow_copies``: also return patterns whose front is an output or has several users; ``apply_patterns``
     copies such a front.
@@ -101,7 +101,8 @@ def _scaling_constants(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` if they scale the channels of its result, else None.
 
     All constants must have one number for each channel.  ``op`` is run twice on random operands of each of
-    several ``magnitudes``: if the constants are multiplied by PROBE_FACTOR, so must be the result.
+    several ``magnitudes``: if each channel of the constants is multiplied by a factor of its own, so must be
+    the same channel of the result.
     """
     shape = op.output.shape
     constants = list(filter(is_weight, op.inputs))
@@ -114,7 +115,7 @@ def _scaling_constants(op: Op) -> list[Value] | None:
 
 
 def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
-    """Return whether PROBE_FACTOR times ``constants`` gives PROBE_FACTOR times the result of ``op``.
+    """Return whether a factor for each channel of ``constants`` scales the channels of the result alike.
 
     Return False if a computed operand is not float32 with a known shape.  Computed operands get random
     numbers with the standard deviation |``magnitude``|.  A negative ``magnitude`` gives the same numbers with
@@ -131,9 +132,9 @@ def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
             arrays.append((magnitude * rng.normal(size=value.static_shape)).astype(np.float32))
         else:
             return False
+    factors = np.linspace(*PROBE_FACTORS, last_dimension(op.output), dtype=np.float32)
     scaled = [
-        a * np.float32(PROBE_FACTOR) if a is not None and v in constants else a
-        for v, a in zip(op.inputs, arrays, strict=True)
+        a * factors if a is not None and v in constants else a for v, a in zip(op.inputs, arrays, strict=True)
     ]
     try:
         before, after = evaluate(op, arrays)[0], evaluate(op, scaled)[0]
@@ -141,7 +142,7 @@ def _scales_with(op: Op, constants: Sequence[Value], magnitude: float) -> bool:
         return False
     # where large terms cancel, the rounding error is that of the largest elements
     error = 1e-6 * float(np.abs(after).max(initial=0))
-    return np.allclose(after, before * PROBE_FACTOR, rtol=1e-3, atol=error)
+    return np.allclose(after, before * factors, rtol=1e-3, atol=error)
 
 
 def _path(graph: Graph, front: Op, user: Op) -> list[Op]:
@@ -185,9 +186,12 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
     largest: dict[str, Array] = {}
     wanted = {pattern.front for pattern in patterns}
 
-    def keep(name: str, array: Array) -> None:
-        """Update the largest magnitudes if ``name`` is the result of a front."""
-        if name in wanted and array.dtype.kind == "f" and array.ndim and array.size:
+    def keep(op: Op, results: Sequence[Array]) -> None:
+        """Update the largest magnitudes if ``op`` is a front; called graphs may use the same names."""
+        if op.graph is not model.main or not results or (name := op.output.name) not in wanted:
+            return
+        array = results[0]
+        if array.dtype.kind == "f" and array.ndim and array.size:
             rows = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
             largest[name] = np.maximum(largest[name], rows) if name in largest else rows
 
@@ -195,7 +199,7 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
     for sample in samples:
         has_samples = True
         interpreter.reset()
-        interpreter.run(list(sample), on_value=keep)
+        interpreter.run(list(sample), observe=keep)
     if patterns and not has_samples:
         raise ModelError("expected at least one sample on which magnitudes are measured, got none")
     for pattern in patterns:
