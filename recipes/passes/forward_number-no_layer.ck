@@ -9,5 +9,5 @@ graph main(%q: f32[1,2,5,3], %k: f32[1,2,3,5]) -> %y {
 rules {
   passes(forward_number)
   unchanged()
-  refused("comes from an input, expected a convolution or fully connected layer")
+  refused("comes from an input, expected a layer with constant weights, or a product with a constant")
 }

@@ -22,7 +22,7 @@ from circlekit.api.options import Options
 from circlekit.api.rewriting import convert_model
 from circlekit.errors import CirclekitError
 from circlekit.ir.text import parse_model, print_model
-from circlekit.quant.auto import TECHNIQUES
+from circlekit.quant.technique_search import TECHNIQUES
 from tests.api.conftest import RECIPE
 
 

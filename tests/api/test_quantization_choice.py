@@ -12,9 +12,9 @@ import pytest
 import circlekit
 from circlekit.api import quantization_choice, quantizing
 from circlekit.errors import ModelError
-from circlekit.quant.auto import Auto
 from circlekit.quant.mixed.mixed_precision import Raised
 from circlekit.quant.plan import Plan
+from circlekit.quant.technique_search import TechniqueSearch
 
 NET = """
 graph main(%x: f32[1,8]) -> %y {
@@ -51,7 +51,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return step
 
-    def search(self: Auto) -> Plan:
+    def search(self: TechniqueSearch) -> Plan:
         ran.append("search")
         ranges = self._plain_ranges()
         self.before_rounding(self.model, ranges)
@@ -66,7 +66,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(quantization_choice, "raise_outputs", raising("outputs"))
     monkeypatch.setattr(quantizing, "raise_operators", raising("operators", "int16x8"))
     monkeypatch.setattr(quantization_choice, "collect", collect)
-    monkeypatch.setattr(Auto, "run", search)
+    monkeypatch.setattr(TechniqueSearch, "run", search)
     return ran
 
 

@@ -141,6 +141,7 @@ def test_the_search_ends_when_nothing_more_can_go() -> None:
     [
         ([2.26, 5.54], [[0, 0], [1, 1], [2, 2], [2, 6], [2.3, 5.5]]),
         ([2.3, 5.5], [[0, 0], [1, 1], [2, 2], [2, 6]]),
+        ([0.34, 7.0], [[0, 0], [1, 1], [0, 7], [0.3, 7]]),
         ([1.0, 1.0], [[0, 0]]),
         ([0.0, 0.0], []),
         ([np.nan, 2.2], [[0, 0], [1, 1]]),
@@ -149,7 +150,8 @@ def test_the_search_ends_when_nothing_more_can_go() -> None:
 def test_the_simplest_constants_are_tried_first(data: list[float], simpler: list[list[float]]) -> None:
     """Zeros; ones; the first number, rounded, everywhere; all numbers rounded; all with one decimal.
 
-    The list ends before the first candidate that equals ``data``.  Candidates with NaN are left out.
+    The list ends before the first candidate that equals ``data``.  Candidates with NaN, and
+    those that equal an earlier one, are left out.
     """
     found: list[Array] = list(delta_debugging._simpler_constants(np.array(data, np.float64)))
     assert [array.tolist() for array in found] == simpler

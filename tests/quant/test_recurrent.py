@@ -24,9 +24,9 @@ from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.rnn import Rnn
 from circlekit.ops.recurrent.svdf import Svdf
-from circlekit.quant.auto import _obstacle
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.plan import OperatorPlan
+from circlekit.quant.technique_search import _obstacle
 from tests.ops.litert import const, graph_of
 from tests.ops.recurrent.test_lstm import Maker, operands
 from tests.ops.stateful import state

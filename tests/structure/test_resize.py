@@ -152,6 +152,78 @@ def test_shapes_computed_in_the_model_are_computed_again() -> None:
     assert outputs_after(text, [None, 2, 3]) == (None, 6)
 
 
+@pytest.mark.parametrize(
+    ("first", "shape", "expected"),
+    [
+        (1, [None, 3, 4], (None, 12)),
+        (1, [None, None, 4], (None, None)),  # the product depends on an unknown dimension
+        (0, [None, 3, 4], (None, None)),
+    ],
+)
+def test_known_sizes_are_computed_beside_unknown_ones(
+    first: int, shape: list[int | None], expected: tuple[int | None, ...]
+) -> None:
+    """A flatten as TensorFlow exports it: the product of two sizes, ``first`` and 2, beside a -1."""
+    text = f"""
+        graph main(%x: f32[1,2,2]) -> %y {{
+          %s = Shape(%x) {{out_type: i32}}                                             : i32[3]
+          %a = StridedSlice(%s, [{first}], [{first + 1}], [1]) {{shrink_axis_mask: 1}} : i32[]
+          %b = StridedSlice(%s, [2], [3], [1]) {{shrink_axis_mask: 1}}                 : i32[]
+          %n = Mul(%a, %b)                                                           : i32[]
+          %t = Pack(-1, %n) {{values_count: 2}}                                        : i32[2]
+          %y = Reshape(%x, %t)                                                       : f32[?,?]
+        }}"""
+    assert outputs_after(text, shape) == expected
+
+
+def test_an_unknown_size_is_not_used_as_an_axis() -> None:
+    """The batch is the axis along which a matrix is reversed; a -1 in its place would mean the last axis."""
+    text = """
+        graph main(%x: f32[1,2]) -> %y {
+          %m = const i32[2,2] [5, 6, 7, 8]
+          %s = Shape(%x) {out_type: i32}   : i32[2]
+          %n = Slice(%s, [0], [1])         : i32[1]
+          %r = ReverseV2(%m, %n)           : i32[2,2]
+          %c = Slice(%r, [0, 0], [1, 1])   : i32[1,1]
+          %t = Reshape(%c, [1])            : i32[1]
+          %y = Fill(%t, 0.0)               : f32[?]
+        }"""
+    assert outputs_after(text, [0, 2]) == (7,)
+    assert outputs_after(text, [1, 2]) == (6,)
+    assert outputs_after(text, [None, 2]) == (None,)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "unknown"),
+    [
+        ("StridedSlice(%d, [0, 0], %ten, [1, 1])", (10, 3), (10, None)),
+        ("StridedSlice(%d, %zero, [10, 5], [1, 1])", (10, 2), (10, None)),
+        ("Slice(%d, [0, 0], %ten)", (10, 3), (None, None)),  # it does not fit if the batch is above 5
+        ("Slice(%d, %zero, [10, 2])", (10, 2), (10, 2)),
+        ("Fill(%ten, 0.0)", (10, 3), (10, None)),
+        ("Tile(%d, %one)", (10, 15), (10, None)),
+        ("Sum(%d, %n) {keep_dims: true}", None, (None, None)),
+    ],
+)
+def test_an_unknown_size_is_no_minus_one_for_shape_rules(
+    line: str, expected: tuple[int, ...] | None, unknown: tuple[int | None, ...]
+) -> None:
+    """The shape of %y for a batch of 3 (None: such an axis does not exist), and for an unknown batch %n."""
+    text = f"""
+        graph main(%x: f32[1,2]) -> %y {{
+          %d = const f32[10,5] gaussian(0, 1)
+          %s = Shape(%x) {{out_type: i32}}                             : i32[2]
+          %n = StridedSlice(%s, [0], [1], [1]) {{shrink_axis_mask: 1}} : i32[]
+          %ten = Pack(10, %n) {{values_count: 2}}                      : i32[2]
+          %one = Pack(1, %n) {{values_count: 2}}                       : i32[2]
+          %zero = Pack(0, %n) {{values_count: 2}}                      : i32[2]
+          %y = {line} : f32[?,?]
+        }}"""
+    if expected is not None:
+        assert outputs_after(text, [3, 2]) == expected
+    assert outputs_after(text, [None, 2]) == unknown
+
+
 @pytest.mark.parametrize(("more", "expected"), [(0, (2, 12)), (1, (None, None))])
 def test_integers_are_computed_if_they_are_few(more: int, expected: tuple[int | None, ...]) -> None:
     """The model computes a vector of 2 * ``repeats`` integers, and reshapes to its first two.
@@ -177,7 +249,7 @@ def test_shapes_with_several_unknown_sizes_keep_the_rank() -> None:
           %y = Reshape(%x, %s)           : f32[2,3,4]
         }"""
     assert outputs_after(text, [5, 3, None]) == (5, 3, None)
-    assert outputs_after(text, [None, None, 4]) == (None, None, None)
+    assert outputs_after(text, [None, None, 4]) == (None, None, 4)
 
 
 def test_results_without_a_shape_rule_keep_their_rank_only() -> None:

@@ -18,7 +18,6 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.apply import apply
-from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import Calibration, collect
 from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.choose import Ranges
@@ -30,6 +29,7 @@ from circlekit.quant.operator_selection import schemes_of
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
 from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
+from circlekit.quant.technique_search import TechniqueSearch
 from circlekit.quant.techniques.replay import Record
 from circlekit.targets.target import Target
 
@@ -43,7 +43,7 @@ class QuantizationChoice:
     ``interface``: the dtypes of inputs and of outputs, None for float.
     ``given``: for each graph, {name of a tensor: the grid to which a removed FAKE_QUANT or QUANTIZE rounded
     the tensor} (``take_grids``).
-    ``without``: techniques that are not tried, see ``Auto``.
+    ``without``: techniques that are not tried, see ``TechniqueSearch``.
     ``find``: the function that chooses the operators to raise; None if the user did not ask for mixed
     precision.  Its last argument: the operators that are raised already; its result includes them.
     ``unasked``: raised operators for which the user did not ask.  ``raised``: all raised operators.
@@ -152,7 +152,7 @@ class QuantizationChoice:
         if searched is not None:
             if may_raise and not self.operators:
                 self.raise_unasked(model, searched)
-            search = Auto(
+            search = TechniqueSearch(
                 model,
                 searched,
                 self.plan,

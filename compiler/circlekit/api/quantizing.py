@@ -21,7 +21,6 @@ from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.model_summary import Summary, summarize
 from circlekit.passes.engine.registry import find_pass, pass_names
 from circlekit.quant.apply import apply
-from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.calibration import make_names_distinct
 from circlekit.quant.calibration.observer import Channels, Histograms
@@ -38,6 +37,7 @@ from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import preparation
 from circlekit.quant.scheme import NO_SCHEME, Scheme, find_scheme
+from circlekit.quant.technique_search import TECHNIQUES
 from circlekit.quant.techniques.replay import replay
 from circlekit.targets.target import find_target
 
@@ -144,7 +144,7 @@ def quantize(
     number of operations, so the result does not depend on the machine.  Nothing is tried, and scales follow
     from the ranges alone, if there is a ``calibration``, if the model has operators that round, if the scheme
     has float weights, or if it is one of ONE.
-    ``without``: techniques that are not tried: keys of ``circlekit.quant.auto.TECHNIQUES``.
+    ``without``: techniques that are not tried: keys of ``circlekit.quant.technique_search.TECHNIQUES``.
     ``target_sqnr``, ``budget``: ask for mixed precision, which needs samples: some operators get the scheme
     ``raise_to``.  ``target_sqnr``: choose few operators, but enough that every output reaches this
     signal-to-noise ratio in dB.  ``budget``: choose the operators that help most within a share such as

@@ -42,7 +42,7 @@ A CirclekitError that it raises counts as False, except a FileError, which ends 
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
-    """Reduce ``model``, for which ``shows`` must be true, until no step of the reduction makes it smaller.
+    """Reduce ``model``, for which ``shows`` must be true, until no step makes it smaller or simpler.
 
     Return the smallest model found for which ``shows`` is true; ``model`` itself is not changed.
     ``tries``: the largest number of tests; after these, the reduction ends.
@@ -210,7 +210,7 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
     """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first.
 
     Stop at the first candidate that equals ``data``: the later ones are not simpler.  Leave out candidates
-    with infinity or NaN.  ``data`` is not empty.
+    with infinity or NaN, and repeated ones.  ``data`` is not empty.
     """
     with np.errstate(all="ignore"):
         candidates = [
@@ -220,10 +220,11 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
             np.rint(data),
             np.round(data, 1),
         ]
-    for candidate in candidates:
+    for index, candidate in enumerate(candidates):
         if np.array_equal(candidate, data):
             return
-        if np.isfinite(candidate).all():
+        is_new = not any(np.array_equal(candidate, earlier) for earlier in candidates[:index])
+        if is_new and np.isfinite(candidate).all():
             yield candidate
 
 
@@ -251,7 +252,7 @@ class ShowsFault:
 
     ``words``: the command.  ``path``: the file to which each model is written before the command runs.
     ``timeout``: the seconds after which the command is stopped; then the model does not show the fault.
-    None: there is no limit.  ``runs``: how often the command was run.
+    None: there is no limit.  ``runs``: how many runs were begun.
     """
 
     words: Sequence[str]

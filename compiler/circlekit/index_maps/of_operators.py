@@ -39,8 +39,8 @@ class Movement(NamedTuple):
     """The index maps of one operator that moves data.
 
     ``sources``: the operands whose elements the operator copies.  Their elements count as one vector, one
-    operand after the other.  ``maps``: for each result the map from that vector to the result, or None if no
-    index map describes the result.
+    operand after the other.  ``maps``: for each result, the map whose source is that vector; None if no index
+    map describes the result.
     """
 
     sources: tuple[Value, ...]
@@ -49,7 +49,8 @@ class Movement(NamedTuple):
     def part_of(self, index_map: IndexMap) -> tuple[Value, IndexMap] | None:
         """Return the only source that ``index_map`` reads, and the map from that source alone.
 
-        ``index_map``: a map from the vector of all sources.  Return None if the map reads several sources.
+        ``index_map``: a map whose source is the vector of all sources.  Return None if it reads several of
+        the sources.
         """
         start = 0
         for source in self.sources:
@@ -233,7 +234,7 @@ def _tile(op: Tile) -> Movement | None:
 
 @_movement.register
 def _broadcast(op: BroadcastTo) -> Movement | None:
-    if not op.output.is_static:  # the operand may have 1 where the result has any other number
+    if not op.output.is_static:  # how often an operand's 1 is repeated is unknown for an unknown dimension
         return None
     shape, result = dims_of(op.input), dims_of(op.output)
     shape = (1,) * (len(result) - len(shape)) + shape
@@ -243,7 +244,10 @@ def _broadcast(op: BroadcastTo) -> Movement | None:
 
 @_movement.register
 def _gather(op: Gather) -> Movement | None:
-    """Return the movement of a slice if the indices are constant and evenly spaced, such as 1, 3, 5."""
+    """Return the movement of a slice if the indices are constant and evenly spaced, such as 1, 3, 5.
+
+    Return None for other indices.
+    """
     indices, shape = static_int_vector(op.indices), dims_of(op.params)
     if not indices or op.batch_dims:
         return None

@@ -19,7 +19,7 @@ _NAMES = Names()
 """Makes the texts of values; each value appears under the name that it has in the model."""
 
 MAX_LABEL_CHARACTERS = 120
-"""Longer labels of groups, and longer names of values, are cut to this length."""
+"""Longer labels of groups, and longer texts of values, are cut to this length."""
 
 
 def graph_drawing(graph: Graph) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
         advice = f"to put {copied[2]} in the place of {copied[1]}, write only {copied[2]}"
         raise RewriteError(f"{label}: `after` is `{after.strip()}`, without an operator; {advice}")
     attribute_names = sorted(old.bound())  # such as ``a`` in ``{act: any = a}``
-    new = parse_picture(after, label + ".after", attribute_names, free=True)
+    new = parse_picture(after, label + ".after", attribute_names, is_after=True)
     _check_results(old, new, label)
     _check_interior_names(owner, old, label)
     in_pictures = {*old.operand_names(), *old.producer, *new.producer}

@@ -110,7 +110,7 @@ class Picture:
     """A parsed picture: ``nodes`` in the order of the text; the last node is the root.
 
     ``producer``: the node of each result, by name.  ``alias``: if the picture has no operator but is a single
-    name, this name.
+    name, this name; then there are no nodes, and no root.
     """
 
     nodes: tuple[Node, ...]
@@ -135,18 +135,19 @@ def kind_name(kind: type[Op]) -> str:
     return CUSTOM if kind is OpaqueOp else kind.__name__
 
 
-def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
+def parse_picture(text: str, label: str, variables: Sequence[str] = (), is_after: bool = False) -> Picture:
     """Parse a picture; raise ParseError, with a caret under the place, for a mistake.
 
     ``label``: begins the message of an error.
     ``variables``: the names that ``before`` gives to attribute values; ``after`` may use them as values.
-    ``free``: whether the picture is an ``after``.  Then it may use ``like``, and lower-case words outside of
-    ``variables`` stand for attribute values that the pass computes.
+    ``is_after``: whether the picture is an ``after``.  Then it must say exactly what is created, and may use
+    ``like``.  Lower-case words that are neither in ``variables`` nor the name of a dtype stand for attribute
+    values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":
         return Picture((), {}, alias=source.peek.text)
-    reader = _Reader(source, frozenset(variables), free)
+    reader = _Reader(source, frozenset(variables), is_after)
     while source.peek.kind != "end":
         statement = parse_statement(source)
         if isinstance(statement, Constant):
@@ -171,14 +172,14 @@ def query(text: str, label: str) -> Picture:
 class _Reader:
     """Checks the statements of a picture against the declarations of operators, and makes nodes of them.
 
-    ``variables``, ``free``: see ``parse_picture``.  ``nodes``, ``producer``: see ``Picture``.  ``read``: the
-    names of the operands so far.
+    ``variables``, ``is_after``: see ``parse_picture``.  ``nodes``, ``producer``: see ``Picture``.
+    ``read``: the names of the operands so far.
     """
 
-    def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
+    def __init__(self, source: Source, variables: frozenset[str], is_after: bool) -> None:
         self.source = source
         self.variables = variables
-        self.free = free
+        self.is_after = is_after
         self.nodes: list[Node] = []
         self.producer: dict[str, Node] = {}
         self.read: set[str] = set()
@@ -188,13 +189,13 @@ class _Reader:
         """Check the statement ``call`` and add its node; raise ParseError for a mistake."""
         if call.types:
             self.source.fail("types of results are allowed in models only", call.types[0].token)
-        if call.like is not None and not self.free:
+        if call.like is not None and not self.is_after:
             self.source.fail("`like` is allowed in `after` only", call.like)
-        if self.free:
+        if self.is_after:
             self._check_is_definite(call)
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
-        required = count = len(call.operands)  # required: the operands that every operator must have
+        required = count = len(call.operands)  # required: how many operands each operator must take
         while len(kinds) > 1 and required and call.operands[required - 1].optional:
             required -= 1  # if a node names several operators, some of them may lack the last operands
         for kind in kinds:
@@ -203,11 +204,12 @@ class _Reader:
             minimum = sum(1 for s in specs if not s.optional and not s.variadic)
             if kind is not OpaqueOp and (count < minimum or required > maximum):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
-                self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
+                expected = f"expected the operands ({names}) of {kind.__name__}"
+                self.source.fail(f"{expected}, got {counted(count, 'operand')}", call.kinds[0])
             most = len(kind.result_names)
             if kind is not OpaqueOp and not kind.variadic_results and len(call.results) > most:
-                found = f"{kind.__name__} has {counted(most, 'result')}, got {len(call.results)}"
-                self.source.fail(found, call.results[most])
+                expected = f"expected at most {counted(most, 'result')} of {kind.__name__}"
+                self.source.fail(f"{expected}, got {len(call.results)}", call.results[most])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
         self.read.update(operand.name for operand in operands if operand.name)
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
@@ -242,7 +244,7 @@ class _Reader:
             return None
         if len(call.kinds) > 1:
             self.source.fail(f"`|` cannot join {CUSTOM} with other operators", call.kinds[0])
-        if self.free:
+        if self.is_after:
             self.source.fail("`after` cannot create custom operators", call.kinds[0])
         code = call.operands.pop(0).literal if call.operands else None
         if not isinstance(code, str):
@@ -301,7 +303,7 @@ class _Reader:
     def _choice(self, spec: Attribute, choice: Any, token: Token) -> Any:
         """Return the value of one choice for the attribute ``spec``, or a Symbol for a name of a value."""
         if isinstance(choice, Symbol):
-            is_computed = self.free and choice.islower() and choice not in BY_SHORT
+            is_computed = self.is_after and choice.islower() and choice not in BY_SHORT
             if choice in self.variables or is_computed:
                 return choice
         return attribute_of(spec, choice, {}, self.source.fail_at(token))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -14,7 +14,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import result_types
-from circlekit.ir.value import Shape, Value, format_shape
+from circlekit.ir.value import Array, Shape, Value, format_shape
 from circlekit.ops.dimensions import shapes_differ
 from circlekit.ops.program.control import While
 from circlekit.structure.input_shapes import Shapes, shapes_by_input
@@ -23,6 +23,13 @@ from circlekit.structure.variable_shapes import Contents, assigned_shapes, joine
 
 PROBE_FACTOR = 3
 """In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
+
+
+UNKNOWN_SIZES = (1, 7)
+"""Two sizes of an unknown dimension; a shape that is the same for both does not depend on it.
+
+The second one is above the axes and dimensions of most tensors: as an index, it fits none of these.
+"""
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
@@ -248,27 +255,37 @@ class _Resizer:
     def _set_results(self, op: Op) -> None:
         """Set the shapes of the results of ``op``.
 
-        The shape rule uses the known integers.  If it fails, a -1 of an operand may be the reason: infer
-        again without the elements of such operands.
+        The shape rule uses the known integers.  It is asked with each of UNKNOWN_SIZES in place of unknown
+        dimensions among them; where the two results differ, the dimension is unknown.  If the rule fails for
+        one of these sizes, it is asked without the elements of operands that have unknown dimensions.
         """
-        known = [v for v in op.inputs if v is not None and v in self.integers.known]
-        try:
+        known = {v: self.integers.known[v] for v in op.inputs if v is not None and v in self.integers.known}
+        whole = {v: data for v, data in known.items() if v not in self.integers.partial}
+        if len(whole) == len(known):
             shapes = self._inferred(op, known)
-        except ShapeError:
-            whole = [v for v in known if v not in self.integers.partial]  # operands without -1
-            if len(whole) == len(known):
-                raise
-            shapes = self._inferred(op, whole)
+        else:
+            try:
+                trials = [self._inferred(op, self._filled(known, size)) for size in UNKNOWN_SIZES]
+                shapes = list(map(joined, zip(*trials, strict=True)))
+            except ShapeError:
+                shapes = self._inferred(op, whole)
         for value, shape in zip(op.results, shapes, strict=True):
             self._set(value, shape)
 
-    def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
-        """Return the shapes of the results of ``op``, where the operands ``known`` count as constants.
+    def _filled(self, known: Mapping[Value, Array], size: int) -> dict[Value, Array]:
+        """Return ``known`` with ``size`` in place of each -1 that may stand for an unknown dimension."""
+        return {
+            v: np.where(data == -1, np.array(size, data.dtype), data) if v in self.integers.partial else data
+            for v, data in known.items()
+        }
+
+    def _inferred(self, op: Op, known: Mapping[Value, Array]) -> list[Shape | None]:
+        """Return the shapes of the results of ``op``, whose operands in ``known`` have these elements.
 
         If ``op`` has no shape rule, all dimensions are unknown.
         """
-        for value in known:
-            value.data = self.integers.known[value]  # until the shape rule has read it
+        for value, data in known.items():
+            value.data = data  # until the shape rule has read it
         try:
             return [t.shape for t in result_types(op)]
         except UnsupportedError:  # no shape rule

@@ -3,6 +3,8 @@
 
 Each function for a kind of operator returns the sizes in bytes; [] if the kernel needs no scratch memory.  A
 hybrid layer has float data and integer weights: its kernel quantizes the data during a run.
+Operators must fit their shape rules.  An unknown dimension counts as 1, so the sizes of models with such
+dimensions are lower limits.
 Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``) for one thread, where temporaries of
 the allocation type ``kTfLiteArenaRw`` are in the arena; ``ExecutionPlanner.cpp`` of ONE.
 """
@@ -33,7 +35,7 @@ def no_scratch(op: Op) -> list[int]:
 def litert_scratch(op: Op) -> list[int]:
     """Return the sizes in bytes of the scratch buffers of LiteRT's kernel for ``op``, on one thread."""
     if not op.results or len(op.inputs) < 2 or None in op.inputs[:2]:
-        return []  # no operator of _LITERT, or an invalid one
+        return []  # every operator of _LITERT has a result and two operands
     return next((sizes(op) for kind, sizes in _LITERT.items() if isinstance(op, kind)), [])
 
 
@@ -64,7 +66,7 @@ def _is_hybrid(data: Value, weights: Value) -> bool:
 
 
 def _is_per_channel(weights: Value) -> bool:
-    """Return whether the scales of ``weights`` differ."""
+    """Return whether the scales of ``weights`` differ; LiteRT takes equal ones for one scale per tensor."""
     scale = () if weights.quantization is None else weights.quantization.scale.reshape(-1).tolist()
     return len(set(scale)) > 1
 
@@ -106,7 +108,7 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
     left, right = op.x, op.y
     if not left.shape or not right.shape:
         return []
-    # a transposed copy of each operand; that of a constant ``y`` is not in the arena
+    # a transposed copy of each operand; that of a constant ``y`` is made once, outside of the arena
     sizes = [value_bytes(left)]
     if not right.is_const:
         sizes.append(value_bytes(right))

@@ -68,6 +68,29 @@ def test_operators_with_other_schemes() -> None:
         schemes_of(circlekit.parse(TEXT), "float", {"m": "int8", "y": "one_uint8"}, None)
 
 
+def test_called_graphs_stay_as_they_are() -> None:
+    """The ranges of the calibration, which exist for called graphs, too, are not stored in them."""
+    text = """
+        graph main(%x: f32[1,2], %flag: bool[]) -> %y {
+          %i = If(%flag, %x) {then_graph: @then, else_graph: @else} : f32[1,2]
+          %y = Relu(%i)                                             : f32[1,2]
+        }
+
+        graph then(%a: f32[1,2]) -> %r {
+          %r = Logistic(%a) : f32[1,2]
+        }
+
+        graph else(%a: f32[1,2]) -> %r {
+          %r = Tanh(%a) : f32[1,2]
+        }"""
+    model = circlekit.parse(text)
+    given = [[*sample, np.array(index == 0)] for index, sample in enumerate(SAMPLES)]
+    circlekit.quantize(model, "one_uint8", given, passes=[], outputs="integer")
+    called = [value for graph in model.graphs[1:] for value in graph.values()]
+    assert [(value.dtype, value.quantization) for value in called] == [(f32, None)] * len(called)
+    assert model.main.outputs[0].dtype is u8
+
+
 @pytest.mark.parametrize(
     ("divisor", "is_reported"),
     [

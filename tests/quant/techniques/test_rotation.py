@@ -8,7 +8,7 @@ import pytest
 
 import circlekit
 from circlekit.errors import ModelError
-from circlekit.quant import auto
+from circlekit.quant import technique_search
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.settings_search import LEAST_GAIN_DB
@@ -146,10 +146,10 @@ def test_a_rotation_that_helps_is_kept_and_repeated_from_the_plan() -> None:
 def test_a_rotation_is_kept_only_above_the_least_gain(
     above: float, is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auto, "paired_gain", lambda *_: LEAST_GAIN_DB + above)
+    monkeypatch.setattr(technique_search, "paired_gain", lambda *_: LEAST_GAIN_DB + above)
     model = net()
     before = [value.array() for value in model.main.values() if value.is_const]
-    search = auto.Auto(
+    search = technique_search.TechniqueSearch(
         model, samples(8), lambda m, ranges: plan_model(m, "weight_int4", ranges), None, seconds=100
     )
     search.trial_samples = search.samples
@@ -167,12 +167,16 @@ def test_a_quarter_of_the_samples_is_held_back_from_the_trial_of_a_rotation(
 ) -> None:
     seen: list[tuple[int, int]] = []
 
-    def outcome(self: auto.Auto, model: circlekit.Model, samples: list[object], held: int) -> list[object]:
+    def outcome(
+        self: technique_search.TechniqueSearch, model: circlekit.Model, samples: list[object], held: int
+    ) -> list[object]:
         seen.append((len(samples), held))
         return [[(1.0, 1.0)]]
 
-    monkeypatch.setattr(auto.Auto, "_by_gptq", outcome)
-    search = auto.Auto(net(), samples(count), lambda *_: Plan("x", []), None, seconds=100)
+    monkeypatch.setattr(technique_search.TechniqueSearch, "_by_gptq", outcome)
+    search = technique_search.TechniqueSearch(
+        net(), samples(count), lambda *_: Plan("x", []), None, seconds=100
+    )
     search.trial_samples = search.samples
     search._rotate()
     assert not search.techniques

@@ -14,12 +14,12 @@ import circlekit as ck
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.quant.auto import TECHNIQUES, Auto
 from circlekit.quant.calibration import TensorStatistics
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.settings_search import SettingsSearch
+from circlekit.quant.technique_search import TECHNIQUES, TechniqueSearch
 from circlekit.quant.techniques.linear_layer import linear_layer
 from circlekit.quant.techniques.noise import Outcome
 from circlekit.quant.trials import Settings, with_margins
@@ -36,11 +36,11 @@ def repeated_samples() -> list[list[Array]]:
     return [sample for sample in samples(2) for _ in range(4)]
 
 
-def search(data: list[list[Array]]) -> tuple[Auto, Plan]:
+def search(data: list[list[Array]]) -> tuple[TechniqueSearch, Plan]:
     def plan_of(model: Model, ranges: Ranges) -> Plan:
         return plan_model(model, "int8", ranges)
 
-    auto = Auto(uneven(), data, plan_of, DType.INT8)
+    auto = TechniqueSearch(uneven(), data, plan_of, DType.INT8)
     return auto, auto.run()
 
 
@@ -63,7 +63,7 @@ def test_plans_may_change_once_the_settings_are_known() -> None:
         seen.append((model, ranges))
         schemes[model.main.ops[-1].results[0].name] = "float"
 
-    auto = Auto(uneven(), repeated_samples(), plan_of, DType.INT8, before_rounding=choose)
+    auto = TechniqueSearch(uneven(), repeated_samples(), plan_of, DType.INT8, before_rounding=choose)
     plan = auto.run()
     ((model, ranges),) = seen
     assert model is auto.trials.equalized(1.0) is not auto.model

@@ -27,13 +27,13 @@ from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
 from circlekit.ir.graph import Model
-from circlekit.quant.auto import TECHNIQUES
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Scheme, find_scheme
+from circlekit.quant.technique_search import TECHNIQUES
 from circlekit.targets.target import find_target
 
 DESCRIPTION = """Quantize a float model.

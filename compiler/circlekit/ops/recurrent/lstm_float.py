@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the steps of an LSTM on floats: the full form, with float or 8-bit weights, and the basic form.
 
-The full form has weights for each gate; the basic form has one matrix for all gates, and no options.
+The full form has weights for each gate; the basic form has one matrix for all gates, the activation TANH, and
+none of the parts that are optional in the full form: coupled gates, peephole weights, layer normalization,
+projection and clipping.
 
 Source: TFLite lstm_eval.cc (float and hybrid), lstm.cc and reference/lstm_cell.h (basic).
 """
@@ -24,10 +26,12 @@ GATES = ("input", "forget", "cell", "output")
 class FloatLstm:
     """One direction of an LSTM over the input ``x`` [time, batch, inputs].
 
-    ``aux``: a second input, or None.  ``driven`` [gates, time, batch, cells]: the part of the gates' sums
+    ``aux``: a second input, or None.  ``input_sums`` [gates, time, batch, cells]: the part of the gates' sums
     that is known before the loop over time: the products with the inputs, plus the bias if there is no layer
     normalization.  If the input gate has no weights, it is one minus the forget gate (coupled gates).
     Optional are peephole weights (for the cell state), layer normalization, and a projection of the output.
+    The constructor raises ModelError if a weight or bias of a present gate is absent, or if the gates have
+    weights of different shapes.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -36,13 +40,13 @@ class FloatLstm:
         self.gates = present_gates(weights)
         self.has_norm = "forget_layer_norm_coefficients" in weights
         self.recurrent = self._stacked("recurrent_to_{}_weights")
-        driven = self._stacked("input_to_{}_weights").sequence_products(x)
+        input_sums = self._stacked("input_to_{}_weights").sequence_products(x)
         if aux is not None and "aux_input_to_forget_weights" in weights:
-            driven = driven + self._stacked("aux_input_to_{}_weights").sequence_products(aux)
+            input_sums = input_sums + self._stacked("aux_input_to_{}_weights").sequence_products(aux)
         if not self.has_norm:
             bias = [gate_weight(weights, "{}_gate_bias", gate).array for gate in self.gates]
-            driven = driven + np.stack(bias)[:, None, None]
-        self.driven = driven
+            input_sums = input_sums + np.stack(bias)[:, None, None]
+        self.input_sums = input_sums
 
     def _stacked(self, name_pattern: str) -> StackedWeights:
         stacked = [gate_weight(self.weights, name_pattern, gate) for gate in self.gates]
@@ -51,7 +55,7 @@ class FloatLstm:
     def step(self, t: int, state: CellState) -> CellState:
         """Return hidden state [batch, outputs] and cell state [batch, cells] after time step ``t``."""
         hidden, cell = state
-        sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))
+        sums = dict(zip(self.gates, self.input_sums[:, t] + self.recurrent.products(hidden), strict=True))
         act, limit = self.op.act, self.op.cell_clip
         forget = sigmoid(self._gate("forget", sums["forget"], cell))
         # ``update``, the input gate, says how much of the candidate enters the cell state
@@ -122,7 +126,10 @@ class ObservedLstm(FloatLstm):
 
 
 HIDDEN = "hidden"
-"""The name of the inner tensor for the output before the projection."""
+"""The name of the inner tensor for the output before the projection, which LiteRT calls hidden.
+
+It is not the hidden state: that is the output after the projection.
+"""
 
 
 def gate_sums(gate: str) -> str:

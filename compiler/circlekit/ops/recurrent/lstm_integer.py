@@ -69,7 +69,7 @@ class IntegerGate:
     """One gate of an LSTM on integers.
 
     The sums of the gate have the scale 2^-12 (Q3).  With layer normalization, they have the scale of
-    ``intermediate`` instead, a tensor of which the file has only scale and zero point.  ``driven`` [time,
+    ``intermediate`` instead, a tensor of which the file has only scale and zero point.  ``input_sums`` [time,
     batch, cells]: the products with the input ``x`` [time, batch, inputs], plus the bias if there is no layer
     normalization.  Layer normalization adds the bias at its end.
     """
@@ -83,8 +83,8 @@ class IntegerGate:
         recurrent = gate_weight(weights, "recurrent_to_{}_weights", gate)
         bias = self.bias if self.norm is None else None
         product = RescaledProduct(inputs, data.scale, data.zero_point, self.scale, bias)
-        driven = np.clip(product(as_matrix(x)), *INT16)
-        self.driven = driven.reshape(*x.shape[:2], driven.shape[-1])
+        input_sums = np.clip(product(as_matrix(x)), *INT16)
+        self.input_sums = input_sums.reshape(*x.shape[:2], input_sums.shape[-1])
         self.recurrent = RescaledProduct(recurrent, state.scale, state.zero_point, self.scale)
         self.peephole = weights.get(f"cell_to_{gate}_weights")
 
@@ -145,7 +145,7 @@ class Int16GatesLstm:
     def _sums(self, name: str, t: int, hidden: Array, cell: Array) -> Ints:
         """Return the argument of the activation of the gate ``name``, in Q3."""
         gate = self.gates[name]
-        total = np.clip(gate.recurrent(hidden) + gate.driven[t], *INT16)
+        total = np.clip(gate.recurrent(hidden) + gate.input_sums[t], *INT16)
         if gate.peephole is not None:
             self._add_peephole(total, gate.peephole, gate.scale, hidden.shape[1], cell)
         return total if gate.norm is None else _normalized(total, gate.norm, gate.bias.array)

@@ -49,14 +49,14 @@ class RnnLayer(RecurrentLayer):
             return StackedWeights([weights[name]], self.asymmetric_quantize_inputs)
 
         def step(t: int, state: CellState) -> CellState:
-            return (np.asarray(apply_activation(driven[t] + recurrent.products(state[0])[0], self.act)),)
+            return (np.asarray(apply_activation(input_sums[t] + recurrent.products(state[0])[0], self.act)),)
 
         recurrent = stacked("recurrent_weights")
-        # ``driven`` [time, batch, units]: the sums without the products of the state, for all steps at once
-        driven = stacked("input_weights").sequence_products(x)[0]
+        # ``input_sums`` [time, batch, units]: for all steps, the sums without the products of the state
+        input_sums = stacked("input_weights").sequence_products(x)[0]
         if aux is not None:
-            driven = driven + stacked("aux_input_weights").sequence_products(aux)[0]
-        driven = driven + weights["bias"].array
+            input_sums = input_sums + stacked("aux_input_weights").sequence_products(aux)[0]
+        input_sums = input_sums + weights["bias"].array
         return step
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a multiplication by a single number into the weights of an earlier layer, across other operators.
 
+As in ``forward_batchnorm``, the number moves to the front, toward the inputs of the graph.
 An example is the scale of an attention.  A model may multiply by this scale after the matrix product of
 queries and keys, before a mask, or after a rotary embedding.  If one layer computes queries, keys and values,
 the model may multiply only the queries.  PyTorch multiplies queries and keys by the root of the scale; if the
@@ -51,9 +52,9 @@ class ForwardNumber(GraphPass):
     product with a constant.  If only some output channels of the layer reach the product, only their weights
     and biases are multiplied.  f consists of data movement, sums, differences, products (also of matrices),
     divisions by constants, negations and rotary embeddings.  It may have other operands, for example keys or
-    tables of sines.  If the only user of the product multiplies it by another operand, also after data
-    movement, that operand may be multiplied by c instead.  The pass refuses if a value whose elements change
-    is an output of the graph, or if any other operator reads these elements.
+    tables of sines.  If the product, or what data movement makes of it, has a single user, and this user
+    multiplies it by another operand, that operand may be multiplied by c instead.  The pass refuses if a
+    value whose elements change is an output of the graph, or if any other operator reads these elements.
     """
 
     name = "forward_number"
@@ -107,7 +108,7 @@ def _factor_refusal(graph: Graph, op: Mul | Div, data: Value, number: Value) -> 
     if op.act is not Activation.NONE:
         return f"%{op.output.name}: act is {op.act.name}, expected NONE"
     if data.shape is None or data.shape != op.output.shape:
-        return f"%{op.output.name}: expected the shape of %{data.name}"
+        return f"%{op.output.name}: expected the shape of %{data.name}, {data.type}, got {op.output.type}"
     if not graph.can_stand_for(op.output, data):
         return f"%{op.output.name}: is an output of the graph, and %{data.name} is an input or an output, too"
     return quotient_refusal(data)
@@ -131,10 +132,11 @@ def _other_factor(graph: Graph, value: Value) -> tuple[Op, Value] | None:
 
 
 class _Region:
-    """The linear operators between some layers and ``root``, whose result is to be multiplied by a number.
+    """The linear operators between some layers and the value ``data``, which is to be multiplied by a number.
 
-    ``data``: the operand of ``root`` to multiply.
-    ``ops``: {operator: the operands to multiply, so that its result is multiplied}.
+    ``root``: the operator that reads ``data``: the product to remove, or another product (``_other_factor``).
+    ``ops``: {operator: the operands to multiply}, for ``root`` and the linear operators before it.  The
+    results of the linear operators are multiplied then, too.
     ``layers``: the layers (an ordered set) whose weights and bias have to be multiplied.
     ``found``: {examined operator: the operands to multiply ([] for a layer), or the sentence of a refusal}.
     ``deepest``: depth and sentence of the refusal that is farthest from ``root``.
@@ -148,7 +150,10 @@ class _Region:
         self.deepest = -1, ""
 
     def refusal(self) -> str | None:
-        """Return why ``data`` cannot be multiplied.  If it can, fill ``ops`` and ``layers``, return None."""
+        """Return why ``data`` cannot be multiplied; None if it can.
+
+        Fill ``ops`` and ``layers``, unless the search before ``data`` fails.
+        """
         if self._search(self.data, 0) is not None:
             return self.deepest[1]  # of several refusals, the one nearest to the layers
         todo = [self.data]
@@ -172,9 +177,8 @@ class _Region:
         """
         op = value.producer
         if op is None:
-            return self._refuse(
-                depth, value, f"comes from {origin(value)}, expected a convolution or fully connected layer"
-            )
+            expected = "expected a layer with constant weights, or a product with a constant"
+            return self._refuse(depth, value, f"comes from {origin(value)}, {expected}")
         if op not in self.found and len(self.found) >= MAX_OPERATORS:
             return self._refuse(depth, value, f"the search ends here, after {MAX_OPERATORS} operators")
         if value.dtype is not f32 or value.quantization is not None or value.shape is None:
@@ -186,7 +190,10 @@ class _Region:
         return found if isinstance(found, str) else None
 
     def _operands_or_refusal(self, op: Op, value: Value, depth: int) -> list[Value] | str:
-        """Return which operands of ``op`` to multiply, or why its result ``value`` cannot be multiplied."""
+        """Return which operands of ``op`` to multiply, or why its result ``value`` cannot be multiplied.
+
+        Return [] if ``op`` is a layer whose parameters can be multiplied.
+        """
         if (sentence := quotient_refusal(value)) is not None:
             return self._refuse(depth, value, sentence)
         sentence = (layer_refusal(op) or misfit(op)) if isinstance(op, Layer) else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pad less before a convolution if a slice drops the results that only the padding gives."""
+"""Pad less before a convolution if a slice drops results that exist only because of the padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 Pair = tuple[int, int]
 
 
-class _Cut(Rewrite):
+class _SliceAfterConvolution(Rewrite):
     """slice(conv(pad(x)))  ==  conv(smaller pad(x)), for one of the slicing operators.
 
     ``$slice``: the operator.
@@ -51,7 +51,7 @@ class _Cut(Rewrite):
         return {"less": np.array(_less_padding(match), match.value("paddings").dtype.numpy)}
 
 
-class _Strided(_Cut, slice=STRIDED_SLICE):
+class _StridedSliceAfterConvolution(_SliceAfterConvolution, slice=STRIDED_SLICE):
     """The same for a StridedSlice that takes every element in its range."""
 
     @condition
@@ -68,11 +68,14 @@ class FuseSliceWithPad(Rules):
     """
 
     name = "fuse_slice_with_pad"
-    rules = (_Cut.member(slice=SLICE), _Strided)
+    rules = (_SliceAfterConvolution.member(slice=SLICE), _StridedSliceAfterConvolution)
 
 
 def _less_padding(match: Match) -> list[Pair] | None:
-    """Return the padding with which the convolution gives what the slice takes; None if there is none."""
+    """Return the padding with which the convolution gives what the slice takes.
+
+    Return None if there is none, or if the slice cuts the batch or the channels, or takes nothing.
+    """
     size, full = match.value("x").static_shape, match.value("y").static_shape
     first, taken = slice_bounds(match, full)
     if any(first[axis] or taken[axis] != full[axis] for axis in (0, 3)) or 0 in taken:

@@ -37,9 +37,10 @@ class _Part(NamedTuple):
 
 
 class JoinSlices(GraphPass):
-    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if n = 1 and most slices remove the axis.
+    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if n = 1 and that needs no more Reshapes.
 
-    If a slice has another shape than its part of the split, a Reshape follows.
+    If a slice has another shape than its part of the split, a Reshape follows.  A GATHER of consecutive
+    indices is a slice, too.
     """
 
     name = "join_slices"
@@ -62,8 +63,9 @@ class JoinSlices(GraphPass):
         """Replace ``parts``, slices of one value along one axis, sorted by ``start``, by one operator.
 
         Reshapes may follow this operator.  ``order``: the position of each operator in the graph.  The parts
-        must cover each index of the axis exactly once, the replacement may not have more operators, and the
-        target and ``context`` must accept it.  Otherwise return False, and change nothing.
+        must cover each index of the axis exactly once, the replacement must not have more operators than
+        the slices (both counted after legalization), and the target and ``context`` must accept it.
+        Otherwise return False, and change nothing.
         """
         old, graph = [part.op for part in parts], writer.graph
         first = min(old, key=order.__getitem__)
@@ -90,7 +92,10 @@ class JoinSlices(GraphPass):
 
 
 def _part_of(op: Op) -> _Part | None:
-    """Return ``op`` as a part if it takes consecutive indices along one axis; None for others."""
+    """Return ``op`` as a part if it takes some consecutive indices along one axis, all along the others.
+
+    Return None for other operators.
+    """
     movement = movement_of(op)
     if movement is None or movement.maps[0] is None:
         return None

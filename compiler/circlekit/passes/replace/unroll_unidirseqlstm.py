@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unroll an LSTM over a sequence of known length into elementary operators.
 
-Each step computes what the kernel in ``ops/recurrent/lstm.py`` computes.  In this file, ``cells`` is the size
-of the cell state, and the hidden state is the output of the previous step.
+Each step computes what ``FloatLstm.step`` in ``ops/recurrent/lstm_float.py`` computes.  In this file,
+``cells`` is the size of the cell state, and the hidden state is the output of the previous step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 GATES = ("input", "forget", "output", "cell")
-"""The words for the gates in the names of operands.  ``cell`` is the candidate for the new cell state."""
+"""The words for the gates in the names of operands.  ``cell`` is the candidate for the new cell state.
+
+Weights of all gates are stacked in this order; any order would do.
+"""
 
 
 class _Unroller(Inserter):
@@ -73,7 +76,8 @@ class _Unroller(Inserter):
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
         """Return the new cell state: forget gate * old state + input gate * candidate.
 
-        ``sums``: for each gate, the sum of its weighted inputs and weighted hidden state.
+        ``sums``: for each gate, the sum of its weighted inputs, its weighted hidden state and, unless
+        ``is_normalized``, its bias.
         """
         candidate = self.activated(self.gate_sum("cell", sums["cell"], None))
         # with a state of zeros, the forget gate is needed only if the input gate is computed from it
@@ -149,7 +153,8 @@ class UnrollUnidirSeqLstm(GraphPass):
     run to the next until a reset, so only the first run after a reset gives the same result.
 
     Peepholes, projection, layer normalization, clipping and diagonal weights are supported.  The input must
-    be f32 of rank 3, the weights and biases f32 constants, and the length at most 4096.
+    be f32 of rank 3, the weights and biases f32 constants, and the length at most MAX_STEPS.  The states must
+    be variables, or constants of zeros.
     """
 
     name = "unroll_unidirseqlstm"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose parameters (scale and zero point) of activations by ONE's rules.
 
-The recorded range of an activation is the min and max that ONE's record-minmax stored in its quantization.
+The recorded range of an activation is the min and max in its quantization, which ONE's record-minmax or
+``quantize_as_one`` has stored there.
 Constants in operands that could also be activations, such as c in Add(x, c), get parameters, too.
 
 The fields of a ``OneRule`` that appear here:
@@ -119,7 +120,7 @@ def fixed_parameters(rule: OneRule, dtype: DType) -> Quantization:
 
 def no_range(value: Value) -> ModelError:
     """Return the error for a value without a recorded range."""
-    advice = "run record-minmax first, on inputs for which this tensor has finite numbers"
+    advice = "calibrate (record-minmax) with samples for which this tensor has finite numbers"
     return ModelError(f"%{value.name}: expected recorded min and max, got none; {advice}")
 
 
@@ -217,7 +218,8 @@ def _pads_with_lowest(op: PadV2) -> bool:
 def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
     """Quantize the constant ``op.inputs[index]`` with the parameters of ``source``.
 
-    Do nothing if the constant is not float32, or if ``source`` has no parameters.  Raise ModelError for NaN.
+    Do nothing if the constant is not float32, or if ``source`` has no parameters.  Raise ModelError for NaN;
+    UnsupportedError if the constant is sparse or compressed.
     """
     value, like = present_operand(op, index), source.quantization
     if like is None or value.dtype is not f32:
@@ -239,7 +241,8 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
 def plain_floats(value: Value) -> Array:
     """Return the data of a float32 constant; raise UnsupportedError if it is sparse or compressed."""
     if not value.is_plain or value.dtype is not f32:
-        raise UnsupportedError(f"%{value.name}: expected dense float32 data, got sparse or compressed data")
+        got = "sparse or compressed data" if value.dtype is f32 else value.dtype.short
+        raise UnsupportedError(f"%{value.name}: expected dense float32 data, got {got}")
     return value.array()
 
 
@@ -257,7 +260,9 @@ def finite_floats(value: Value) -> Array:
 def quantize_constants(task: Task) -> None:
     """Quantize constants in operands that could also be activations, by the range of their elements.
 
-    These are all float constants except weights, biases and the constants in ``OneRule.per_element``.
+    These are all float constants except the weights and biases of layers (``layer_rule``) and the constants
+    in ``OneRule.per_element``.  BATCH_MATMUL has no bias, so it is no layer.
+    Raise the errors of ``finite_floats``.
     """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
@@ -286,7 +291,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
     task.reasons[constant] = "range of its elements"
 
 
-def fix_special(task: Task) -> None:
+def set_fixed_and_integer_scales(task: Task) -> None:
     """Set the parameters of results for which the rule has fixed parameters, or demands integer scales.
 
     Results that are quantized already in the given model keep their parameters.
@@ -324,7 +329,7 @@ def propagate_forward(task: Task) -> None:
             kept = value.quantization
             if source is not None and kept is not None:
                 value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
-                task.reasons[value] = f"the scale of %{operand.name}, whose elements {op.code} moves"
+                task.reasons[value] = f"the scale of %{operand.name}, which {op.code} keeps"
 
 
 def _refresh_conversion(op: Op) -> None:

@@ -34,10 +34,10 @@ from circlekit.ops.movement.shape import Squeeze
 from circlekit.ops.program.flexbuffer import options_of
 from circlekit.quant.one.activations import (
     Task,
-    fix_special,
     propagate_backward,
     quantize_constants,
     range_parameters,
+    set_fixed_and_integer_scales,
     single_scale,
 )
 from circlekit.quant.one.formulas import BIAS_DTYPES, integer_limits
@@ -212,7 +212,7 @@ def _quantize_rest(editor: GraphEditor) -> None:
     for op in editor.graph.ops:
         _follow_operands(op)
     propagate_backward(task)
-    fix_special(task)
+    set_fixed_and_integer_scales(task)
     for op in editor.graph.ops:
         _convert_result(editor, op)
         layer = layer_rule(op)

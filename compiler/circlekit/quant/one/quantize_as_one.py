@@ -17,7 +17,7 @@ from circlekit.ops.quantized_values import is_quantized, zero_point_of
 from circlekit.quant.cautions import by_reason
 from circlekit.quant.choose import Ranges
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
-from circlekit.quant.one.with_minmax import quantize_operators
+from circlekit.quant.one.with_minmax import quantize_operators, uncalled_graphs
 from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.weights import indices_of, is_computed_float
@@ -41,11 +41,14 @@ def quantize_as_one(
     """Quantize ``model`` in place by ONE's rules; return a plan that says what was done, with reasons.
 
     ``scheme``: the default scheme.  ``schemes``: the schemes of single operators, None for float.
-    ``ranges``: for each graph, (min, max) of activations by name.
+    ``ranges``: for each graph, (min, max) of activations by name; those of called graphs, which stay float,
+    are not used.
     ``inputs``, ``outputs``: the dtypes of inputs and outputs; None: float32.
-    Raise the errors of ``quantize_with_minmax``.
+    Raise the errors of ``quantize_operators``.
     """
-    for graph, found in zip(model.graphs, ranges, strict=False):
+    by_graph = dict(zip(model.graphs, ranges, strict=False))
+    for graph in uncalled_graphs(model):
+        found = by_graph.get(graph, {})
         for value in graph.values():
             if is_computed_float(value) and value.name in found:
                 low, high = (np.array([end], np.float32) for end in found[value.name])
@@ -62,7 +65,8 @@ def kernel_notes(model: Model) -> list[str]:
     These operators are:
 
     - operators that no target in RUNTIMES can run in their forms (dtypes, scales and zero points)
-    - operators whose kernels expect one scale for all tensors where ONE chooses several
+    - operators whose kernels expect the same scale and zero point for several tensors (``_mixes_scales``),
+      where ONE chooses different ones
     - divisions whose divisor may hold the integer for 0
     """
     names: dict[str, list[str]] = {}  # by reason, the names of the operators
@@ -74,7 +78,8 @@ def kernel_notes(model: Model) -> list[str]:
             names.setdefault(reason, []).append(key_of(op))
         rule = op.quantization_rule or OWN_RANGES
         if _mixes_scales(op, rule):
-            reason = f"{op.code} has wrong values: kernels expect one scale, ONE chooses several"
+            expected = "kernels expect tensors with the same scale and zero point"
+            reason = f"{op.code} gives wrong results: {expected}, ONE chooses different ones"
             names.setdefault(reason, []).append(key_of(op))
         for index in indices_of(op, rule.not_zero):
             value = op.inputs[index]

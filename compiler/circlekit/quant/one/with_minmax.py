@@ -13,11 +13,11 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.ops.arithmetic.cast import Cast
 from circlekit.quant.one.activations import (
     Task,
-    fix_special,
     propagate_backward,
     propagate_forward,
     quantize_constants,
     quantize_ranges,
+    set_fixed_and_integer_scales,
 )
 from circlekit.quant.one.borders import (
     insert_mixed_precision,
@@ -45,9 +45,8 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     gives output NAME another dtype than its quantized tensor has, the output is a new value, as in ONE: it is
     named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An output that becomes integer is
     new, too, if its operator stays float.
-    Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
-    UnsupportedError or ShapeError for parts that cannot be quantized; and the errors of ``settings_of`` for
-    ``settings.layers``.  After an error, ``model`` may be partly changed and must not be used.
+    Raise the errors of ``quantize_operators``, and those of ``settings_of`` for ``settings.layers``.
+    After an error, ``model`` may be partly changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
 
@@ -64,6 +63,8 @@ def quantize_operators(
     ``own``: the settings of single operators, in place of ``settings.layers``.
     ``floats``: additional operators that stay float, with the reasons.
     ``scheme``: the name of the scheme, for the plan.
+    Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
+    UnsupportedError or ShapeError for parts that cannot be quantized.
     """
     graphs = uncalled_graphs(model)
     plans = {}
@@ -102,7 +103,7 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
     remove_redundant_conversions(task)
     propagate_backward(task)
     quantize_constants(task)
-    fix_special(task)
+    set_fixed_and_integer_scales(task)
     propagate_forward(task)
     requantize_copied_operands(task)
     quantize_layers(task)

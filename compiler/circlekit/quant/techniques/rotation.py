@@ -28,6 +28,9 @@ from circlekit.quant.plan import key_of
 from circlekit.quant.techniques.equalization import replace_constant
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 
+MAX_RUNS = 96
+"""The default limit on the runs of the model in ``find_rotations``."""
+
 LEAST_BLOCK = 4
 """The smallest number of channels of a rotated block."""
 
@@ -55,7 +58,7 @@ class Rotation(NamedTuple):
     block: int
 
 
-def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> list[Rotation]:
+def find_rotations(model: Model, sample: Sequence[Array], runs: int = MAX_RUNS) -> list[Rotation]:
     """Return rotations that each change the outputs of ``model`` for ``sample`` by less than TOLERANCE.
 
     They are in the order of their first layers; no two of them have the same second layer.

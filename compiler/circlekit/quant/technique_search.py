@@ -2,13 +2,13 @@
 """Search for the best techniques for the quantization of one model.
 
 A technique changes the float model, its ranges or the rounding of its weights to lower the error of the
-outputs.  A trial simulates the quantized model on some samples and measures this error.  A technique is kept
-if the error falls by more than a least gain.  The search has these steps:
+outputs.  A trial simulates the quantized model on some samples and measures this error.  A technique of the
+steps 1 and 2 is kept if the error falls by more than a least gain.  The search has these steps:
 
 1. Rotate channels between layers, or not.
 2. Equalize the float model with several strengths, and estimate the ranges in several ways (see
    ``settings_search``).
-3. Choose how the weights are rounded (see ``rounding_choice``).
+3. Choose how the weights are rounded: the way with the lowest error (see ``rounding_choice``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
-from circlekit.quant.techniques.rotation import find_rotations, rotate
+from circlekit.quant.techniques.rotation import MAX_RUNS, find_rotations, rotate
 from circlekit.quant.trials import HALVES, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 TRIAL_PART = 0.06
-"""The part of the budget (``Auto.seconds``) for one trial; it determines the trial's number of samples."""
+"""The part of the budget (``TechniqueSearch.seconds``) for one trial.
+
+It determines the number of samples of the trial.
+"""
 
 LAST_PART = 0.07
 """The part of the budget that determines the number of samples of the last step, the rounding."""
@@ -55,7 +58,7 @@ ROTATION_PART = 0.1
 """The part of the budget for the search for layers to rotate; measuring the gain takes as much again."""
 
 LEAST_SAMPLES = 4
-"""A trial uses at least this many samples (or all, if there are fewer), even if that exceeds its budget."""
+"""A trial uses at least this many samples (or all, if there are fewer), even if that exceeds a limit."""
 
 LARGEST_STREAM_BYTES = 1 << 30
 """The approximate limit for the memory of the tensors of a trial; it limits the number of samples."""
@@ -69,13 +72,13 @@ TECHNIQUES: Mapping[str, str] = {
 }
 """The techniques that can be left out: {word that a user writes: name in the code}.
 
-Rounding to nearest, the first of ROUNDING, is always tried.  Raising operators is no step of ``Auto``: its
-caller does that (``api.quantization_choice``).
+Rounding to nearest, the first of ROUNDING, is always tried.  ``raising`` (of operators) is no step of
+``TechniqueSearch``: its caller does that (``api.quantization_choice``).
 """
 
 
 @dataclass
-class Auto:
+class TechniqueSearch:
     """Searches for the best settings of the float ``model``; call ``run`` once.
 
     ``samples``: for each sample, arrays in the order of the graph's inputs.
@@ -140,15 +143,16 @@ class Auto:
     def _rotate(self) -> None:
         """Rotate channels of ``model`` between layers, or not.
 
-        They are rotated if the error falls by more than LEAST_GAIN_DB.  The error is measured on the last
-        quarter of the samples, which is held back.
+        They are rotated if the error falls by more than LEAST_GAIN_DB, after a margin for the standard error
+        (``paired_gain``).  Of the samples that the budget allows, the last quarter is held back to measure
+        the error.
         """
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held or "rotation" in self.without:
             return  # left out by the user, or too few affordable samples to hold one back
-        most_runs = int(min(runs, 96))  # no more than the default of find_rotations
+        most_runs = int(min(runs, MAX_RUNS))
         found = find_rotations(self.model, samples[0], most_runs)
         self._budget.spent += most_runs / 2  # an estimate: the search seldom needs all runs
         if not found:
@@ -169,7 +173,7 @@ class Auto:
         """Round the weights of each layer by GPTQ or to nearest, whichever is better; return the outcome.
 
         The outcome is the signal and the noise of the outputs.  It is measured on the last ``held`` samples;
-        the weights are rounded for the other samples.
+        the rounding is fitted to the samples before these.
         """
         ranges: Ranges = []
         if self.activations is not None:

@@ -8,11 +8,11 @@ import pytest
 
 import circlekit as ck
 from circlekit.ir.value import Array
-from circlekit.quant import auto
-from circlekit.quant.auto import LEAST_SAMPLES, Auto
+from circlekit.quant import technique_search
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.search_budget import CORRECTING_RUNS, OPERATOR_WORK, WORK_PER_SECOND, SearchBudget
+from circlekit.quant.technique_search import LEAST_SAMPLES, TechniqueSearch
 from circlekit.quant.techniques.layer_sweep import stream_bytes
 
 NET = "graph main(%x: f32[1,8]) -> %y { %w = const f32[4,8] gaussian(0, 1)\n %y = FullyConnected(%x, %w)\n }"
@@ -39,9 +39,9 @@ def test_samples_that_are_affordable(
 ) -> None:
     """``runs``, ``bytes_of``: how many samples the budget and the memory are enough for."""
     model = ck.parse(NET)
-    monkeypatch.setattr(auto, "LARGEST_STREAM_BYTES", bytes_of * stream_bytes(model))
+    monkeypatch.setattr(technique_search, "LARGEST_STREAM_BYTES", bytes_of * stream_bytes(model))
     monkeypatch.setattr(SearchBudget, "runs", lambda budget, part: runs * CORRECTING_RUNS * part / 0.5)
-    assert Auto(model, samples(given), lambda *_: Plan("x"), None)._affordable(0.5) == count
+    assert TechniqueSearch(model, samples(given), lambda *_: Plan("x"), None)._affordable(0.5) == count
 
 
 def test_a_budget_is_counted_in_runs() -> None:
@@ -60,7 +60,7 @@ def test_a_search_spends_in_proportion_to_its_samples(count: int) -> None:
     """
     spent = []
     for given in (count, 2 * count):
-        search = Auto(
+        search = TechniqueSearch(
             ck.parse(NET),
             samples(given),
             lambda model, ranges: plan_model(model, "weight_int8", ranges),
