@@ -72,8 +72,8 @@ TECHNIQUES: Mapping[str, str] = {
 }
 """The techniques that can be left out: {word that a user writes: name in the code}.
 
-Rounding to nearest, the first of ROUNDING, is always tried.  ``raising`` (of operators) is no step of
-``TechniqueSearch``: its caller does that (``api.quantization_choice``).
+Rounding to nearest, the first of ROUNDING, cannot be left out.  ``TechniqueSearch`` does not raise operators
+to a higher precision (``raising``): ``api.quantization_choice`` does this.
 """
 
 
