@@ -351,7 +351,7 @@ class Loader:
     def constant(self, data: Array, value: Value, path: str) -> Array:
         """Return the data of a constant as an array of its dtype and shape.
 
-        Packed, sparse and compressed data stay bytes.  If the data have more bytes than the elements take,
+        Strings and packed, sparse or compressed data stay bytes.  If the data have more bytes than the elements take,
         issue a warning; ``save`` writes all the bytes again.
         """
         dtype = value.dtype.numpy
