@@ -190,5 +190,8 @@ def _other_constant(op: Op, position: int) -> NDArray[np.float64] | None:
 
 
 def _real(value: Value, number: int) -> float:
-    """Return the real number that the stored ``number`` of ``value`` stands for; itself for several scales."""
+    """Return the real number that the stored ``number`` of ``value`` stands for.
+
+    For several scales, return ``number``.
+    """
     return float(real_numbers(value, np.array(number)))

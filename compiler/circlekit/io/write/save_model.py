@@ -208,9 +208,13 @@ class Saver:
         buffer as long as its data are the beginning of the buffer.
         """
         stored, data = value.extra.get("stored_data"), value.data
-        if data is not None and stored is not None and data.flags.c_contiguous:
-            if place_of(stored)[0] == place_of(data)[0]:
-                return self.buffers.key_of(stored)
+        if (
+            data is not None
+            and stored is not None
+            and data.flags.c_contiguous
+            and place_of(stored)[0] == place_of(data)[0]
+        ):
+            return self.buffers.key_of(stored)
         if data is None or not data.size:
             return self.buffers.key_without_data(value.extra.get("buffer"))
         return self.buffers.key_of(data, self.stored_type(value, data))
