@@ -99,8 +99,8 @@ class Installation:
     def group(self, name: str) -> dict[str, str]:
         """Return {key: text} of the optimization group ``name``.
 
-        Raise DriverError if there is no such group, or if its file is damaged or does not have exactly one
-        section, [one-optimize].
+        Raise DriverError if there is no such group, or if its file cannot be read, is damaged, or does not
+        have exactly one section, [one-optimize].
         """
         groups = self.groups()
         if name not in groups:

@@ -67,7 +67,7 @@ class LayerData:
     ``scale`` [g,o,d]: the planned scale of each weight, repeated for weights that share it.  ``limits``: the
     smallest and the largest integer.
     ``block``: the number of neighboring weights of an output that share a scale; 0: all of them.
-    ``is_per_channel``: whether each output has its own scales.
+    ``is_per_channel``: whether there are several scales; each output then has its own.
     ``has_bias``: whether the layer has a bias.  If not, ``bias`` is 0 and is not corrected.
     """
 
