@@ -137,7 +137,7 @@ def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
     - ``value`` and the result of the convolution have one use, and are no outputs.
     - The convolution obeys its shape rule.
     - Filter and bias are f32 constants without quantization, and not packed, sparse or compressed.
-    - The other value has rank 4, and is not a variable.
+    - The other value has rank 4 and no unknown dimension, and is not a variable.
     """
     result, after = _without_transpose(value)
     conv = result.producer
