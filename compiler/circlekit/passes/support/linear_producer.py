@@ -70,9 +70,9 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
     if producer.act is not Activation.NONE:
         return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"
     weights = producer.weights if isinstance(producer, FullyConnected) else producer.filter
-    for value in (weights, producer.bias):
-        if value is not None and not (value.is_plain and value.dtype is f32):
-            return f"%{value.name}: is not a float32 constant, so nothing can be folded into it"
+    for constant in (weights, producer.bias):
+        if constant is not None and not (constant.is_plain and constant.dtype is f32):
+            return f"%{constant.name}: is not a float32 constant, so nothing can be folded into it"
     return None
 
 
