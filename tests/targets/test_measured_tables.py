@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 import circlekit
-from circlekit.equivalence.litert import run_litert_forked
 from circlekit.equivalence.litert_undefined import undefined
-from circlekit.errors import EquivalenceError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import boolean, f32
 from circlekit.ir.enums import Activation
@@ -83,51 +80,6 @@ def assert_runs(name: str, model: Model, inputs: list[Array], runs: bool) -> Non
         (ran,) = run_jobs(runtime, [Job(content_of(model.main, "tflite"), inputs)])
         assert (ran.outputs is not None or ran.reason == "not delegated") == runs, ran.reason
     assert (find_target(name).refusal(model.main.ops[0]) is None) == runs
-
-
-@pytest.mark.parametrize(
-    ("bias", "runs"), [("quant(scale: 0.125)", True), ("quant(scale: 0.15)", False), ("", False)]
-)
-def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
-    """It is the scale of the data times that of the weights: 0.125."""
-    model = circlekit.parse(
-        f"""graph main(%x: i8[1,4] quant(scale: 0.5)) -> %y {{
-          %w = const i8[2,4] quant(scale: 0.25) constant(1)
-          %b = const i32[2] {bias} [1, 2]
-          %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
-        }}"""
-    )
-    assert_runs("litert", model, [np.ones((1, 4), np.int8)], runs)
-
-
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("bias", ["i32", "i64"])
-@pytest.mark.parametrize("weights", ["i8", "i16"])
-@pytest.mark.parametrize("bias_type", ["f32", "i32", "i64"])
-def test_litert_reads_the_bias_of_int16_data_by_an_attribute(
-    bias_type: str, weights: str, bias: str, channels: int
-) -> None:
-    """By default, it reads int64 numbers, and with int16 weights int32 numbers.
-
-    With int8 weights and an int32 bias, only the reference kernel reads int64 numbers.
-    """
-    scale = "0.0078125" if channels == 1 else "[0.0078125, 0.0078125], axis: 0"
-    model = circlekit.parse(
-        f"""graph main(%x: i16[1,2] quant(scale: 0.5)) -> %y {{
-          %w = const {weights}[2,2] quant(scale: {scale}) [[1, 20], [3, 40]]
-          %b = const {bias}[2] quant(scale: {scale.replace("0.0078125", "0.00390625")}) [30001, -20003]
-          %y = FullyConnected(%x, %w, %b) {{quantized_bias_type: {bias_type}}} : i16[1,2] quant(scale: 0.25)
-        }}"""
-    )
-    inputs: list[Array] = [np.array([[500, 700]], np.int16)]
-    runs = bias_type == bias or (bias_type == "f32" and (bias == "i64") == (weights == "i8"))
-    assert (find_target("litert").refusal(model.main.ops[0]) is None) == runs
-    assert (undefined(model) is None) == runs
-    if find_spec("ai_edge_litert") is not None:
-        found = None
-        with suppress(EquivalenceError):  # LiteRT does not accept the model
-            found = run_litert_forked(content_of(model.main, "tflite"), [inputs])[0]
-        assert (found is not None and np.array_equal(found, circlekit.run(model, inputs))) == runs
 
 
 PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
