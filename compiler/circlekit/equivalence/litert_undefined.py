@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8, i16, u8
+from circlekit.ir.dtypes import f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ops.arithmetic.bits import MatrixDiag, MatrixSetDiag
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
@@ -31,6 +32,9 @@ from circlekit.targets.target import find_target
 
 BIAS_TYPE = "quantized_bias_type"
 """The attribute of layers of int16 data by which LiteRT chooses the dtype in which it reads the bias."""
+
+DIAGONAL_DTYPES = (f32, i8, i16, i32, i64, u8, u32)
+"""The dtypes of MATRIX_DIAG and MATRIX_SET_DIAG; LiteRT reads and writes elements of all others as int32."""
 
 LEAST_SOFTMAX_SCALE = 2.0**-26
 """The reference kernels of 8-bit SOFTMAX and LOG_SOFTMAX need a product of scale and beta above this number.
@@ -71,6 +75,8 @@ def _undefined(op: Op) -> str | None:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
     if isinstance(op, Conv2D | TransposeConv | FullyConnected):
         return _misread_bias(op)
+    if isinstance(op, MatrixDiag | MatrixSetDiag) and op.input.dtype not in DIAGONAL_DTYPES:
+        return f"LiteRT reads and writes the elements of {op.input.dtype.short} as int32"
     if isinstance(op, LstmLayer):
         return _undefined_lstm(op)
     if isinstance(op, BidirectionalSequenceRnn):
