@@ -117,7 +117,7 @@ def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) 
             path = folder / f"{name}-{number}{TEXT}"
             path.write_text(item, encoding="utf-8")
             yield from cases_of(path, passes=[name])
-        elif Path(item).is_dir():
+        elif item != "" and Path(item).is_dir():  # Path("") is the working directory
             for path in recipes_in(Path(item)):
                 if path.stem == name or path.stem.startswith(f"{name}-"):
                     yield from cases_of(path, passes=[name])
