@@ -11,8 +11,8 @@ import circlekit
 from circlekit.ir.graph import Graph
 from circlekit.report.folding import (
     MAX_BLOCK_OPERATORS,
-    MAX_UNDIVIDED_OPERATORS,
     MAX_CHILDREN,
+    MAX_UNDIVIDED_OPERATORS,
     MIN_BLOCK_OPERATORS,
     MIN_REPEATS,
     Group,

@@ -125,9 +125,9 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that one of the three directories above ``path`` implies, the nearest first, else None.
+    """Return the format that one of the three directories above ``path`` implies, else None.
 
-    For example, ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
+    The nearest decides: ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
     """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}

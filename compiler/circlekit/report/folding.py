@@ -89,7 +89,7 @@ class _Folder:
         return Group(label, first, stop, self._packed(children))
 
     def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
-        """Return ``children``; if they are more than MAX_CHILDREN, join neighbors to groups of similar size."""
+        """Return ``children``; if there are over MAX_CHILDREN, join neighbors to groups of similar size."""
         if len(children) <= MAX_CHILDREN:
             return tuple(children)
         size = math.ceil(math.sqrt(len(children)))

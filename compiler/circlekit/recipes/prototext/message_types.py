@@ -181,7 +181,7 @@ INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
     "UINT8VEC": ("Uint8Vector", 2**8),
 }  # fmt: skip
-"""{type of an IndexVec in recipes: (table of the schema, the first number that is too large for an index)}."""
+"""{type of an IndexVec in recipes: (table of the schema, the first number too large for an index)}."""
 
 # the recipes' own enum: the field ``type`` of the message IndexVec
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
