@@ -2,6 +2,7 @@
 """Non-maximum suppression of boxes by their scores, and TFLite_Detection_PostProcess, which uses it.
 
 Of several boxes with equal scores, the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another.
+Classes of a detected box with equal scores keep their order; LiteRT may swap them without use_regular_nms.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
