@@ -42,9 +42,8 @@ def check_pass(
 
     ``tested``: the class of the pass, or its name.
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
-    folder, its files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, also those of subfolders; NAME is that of
-    the pass.
-    A str that contains ``{`` is the text of a recipe; give a path that contains ``{`` as a Path.
+    folder and its subfolders, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the
+    name of the pass.  A str that contains ``{`` is the text of a recipe; give such a path as a Path.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
