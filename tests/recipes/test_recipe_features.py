@@ -21,6 +21,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.recipes.load import _format_of_folder, is_test_recipe, load_recipe, read_recipe
+from circlekit.recipes.prototext.message_types import operator_types
 from circlekit.recipes.prototext.recipe_reader import read_tree
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
@@ -237,6 +238,13 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     below.parent.mkdir()
     below.write_text(unary('type: "Abs"', "MXINT8"))
     assert load_recipe(below).format == "circle"
+
+
+@pytest.mark.parametrize("fmt", ["circle", "tflite"])
+def test_every_builtin_operator_may_be_without_options(fmt: str) -> None:
+    for type_, code in operator_types(fmt).items():
+        if code != "CUSTOM":
+            assert read_recipe(unary(f'type: "{type_}"'), "r", fmt).main.ops[0].code == code
 
 
 @pytest.mark.parametrize(

@@ -353,6 +353,16 @@ def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:
         circlekit.resize(model, {"x": [7], "z": [8]})
 
 
+def test_a_call_with_too_few_operands_is_refused() -> None:
+    model = circlekit.parse("""
+        graph main(%c: bool[], %x: f32[2]) -> %y {
+          %y = If(%c, %x) {then_graph: @a, else_graph: @a} : f32[2]
+        }
+        graph a(%x: f32[2], %y: f32[2], %z: f32[2]) -> %r { %r = Neg(%x) : f32[2] }""")
+    with pytest.raises(ShapeError, match=r"graph a: expected 3 operands, got 2\n(.*\n)*.*op 0 If"):
+        circlekit.resize(model, {"x": [7]})
+
+
 def test_what_does_not_fit_is_refused_with_its_place() -> None:
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y { %y = Add(%x, [1.0,2.0,3.0,4.0]) : f32[1,4] }")
     with pytest.raises(ShapeError, match=r"op 0 Add"):

@@ -79,6 +79,15 @@ def test_a_box_without_area_is_selected_again() -> None:
     assert check(op, b, s)[0].tolist() == [np.argmax(s)] * 4
 
 
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("overlap", [0.0, 0.5, np.nan])
+def test_nan_does_not_suppress(column: int, number: float, overlap: float) -> None:
+    b, s = boxes(1, 6), scores(2, 6)
+    b[np.argmax(s), column] = number
+    check(NonMaxSuppressionV4(var(b), var(s), const(9, np.int32), single(overlap), single(0.0)), b, s)
+
+
 def test_the_size_of_the_result_is_an_operand() -> None:
     b, s, most = boxes(1, 6), scores(2, 6), np.array(9, np.int32)
     op = NonMaxSuppressionV4(var(b), var(s), var(most), single(0.5), single(0.0))
@@ -137,6 +146,14 @@ def test_detections(regular: bool | None, classes: int, per_box: int, threshold:
         max_classes_per_detection=per_box,
     )  # fmt: skip
     check_detector(op, codes, likely)
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_detections_of_boxes_with_nan(regular: bool) -> None:
+    codes, likely, anchors = scene(5)
+    codes[0, np.argmax(likely[0].max(axis=1)), 0] = np.nan
+    changes = {"use_regular_nms": regular, "nms_iou_threshold": 0.01}
+    check_detector(detector([var(codes), var(likely), const(anchors)], **changes), codes, likely)
 
 
 def test_detections_of_quantized_data() -> None:

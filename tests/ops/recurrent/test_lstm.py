@@ -16,7 +16,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_float import normalized
-from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
+from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, run_litert, var
 from tests.ops.stateful import check_runs, quantized, state
 
 HYBRID_TOLERANCE = 2e-2
@@ -265,6 +265,21 @@ def test_optional_operands_of_both_directions() -> None:
     names |= {f"aux_input_to_{gate}_weights" for gate in GATES}
     assert optional == {"aux_input"} | {d + name for d in ("fw_", "bw_") for name in names}
     assert len(BidirectionalSequenceLstm.operands) == 48
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+@pytest.mark.parametrize("index", [12, 16])
+def test_an_integer_bias_of_float_data_has_no_kernel(kind: str, index: int) -> None:
+    ((x,),) = sequence(3, 4, 3, 5, runs=1)
+    rest = operands(Maker(1, kind), frozenset({"projection"}), 5, 6, 3)
+    old = rest[index]
+    assert old is not None
+    rest[index] = const(np.ones(old.shape), np.int32)
+    graph = graph_of(UnidirectionalSequenceLstm(var(x), *rest, act=Activation.TANH, time_major=True))
+    with pytest.raises(RuntimeError, match="INT32 != FLOAT32"):
+        run_litert(graph, [x])
+    with pytest.raises(UnsupportedError, match="on float32, int32 has no kernel"):
+        Interpreter(Model([graph])).run([x])
 
 
 def test_bidirectional_integers_have_no_kernel() -> None:

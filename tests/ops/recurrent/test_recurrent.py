@@ -131,6 +131,18 @@ def test_nan_becomes_the_lower_bound_of_the_activation(act: Activation) -> None:
     check_runs(Svdf(var(x), *weights, None, state(f32, (2, 24)), rank=2, act=act), [[x]])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_integer_bias_of_float_data_has_no_kernel(kind: str) -> None:
+    """LiteRT reads the bits of its integers as floats."""
+    rng, x = np.random.default_rng(1), np.ones((2, 5), np.float32)
+    weights, recurrent, _, memory = gate(rng, kind, 5, 3, 2)
+    bias = const(np.ones(3), np.int32)
+    svdf = Svdf(var(x), weights, matrix(rng, kind, 3, 4), bias, state(f32, (2, 12)), rank=1)
+    for op in (Rnn(var(x), weights, recurrent, bias, memory), svdf):
+        with pytest.raises(UnsupportedError, match="on float32, int32 has no kernel"):
+            Interpreter(Model([graph_of(op)])).run([x])
+
+
 # -- SVDF --------------------------------------------------------------------------------------
 
 

@@ -85,7 +85,7 @@ def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> Fas
     - a filter that is empty or not finite;
     - an input whose number of channels is 0 or unknown.
 
-    Raise UnsupportedError for dynamic quantization.
+    Raise UnsupportedError for dynamic quantization: a float input with an integer filter.
     """
     if op.input.rank != 4 or filter.ndim != 4:
         return None
