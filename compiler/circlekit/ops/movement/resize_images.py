@@ -57,8 +57,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         """Return {"size": the size that scales images of the new shape by the same factor as before}.
 
         Return {} if the size is unknown, or a rank is unknown or not 4.  A height or width keeps its number
-        if the scaled number is unknown or would not be an integer.  ``old``: the shapes before, by operand.
-        ``outer`` is not used.
+        if there is no factor, because a dimension is unknown or 0, or if the scaled number would not be an
+        integer.  ``old``: the shapes before, by operand.  ``outer`` is not used.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2:
