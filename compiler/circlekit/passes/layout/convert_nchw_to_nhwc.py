@@ -175,6 +175,8 @@ class ConvertNchwToNhwc(GraphPass):
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
         for op, sentence in finder.fixed.items():
+            if isinstance(op, Reduction) and finder.sides.get(op.input) == NHWC:
+                sentence = "reads NHWC data already"  # its result has no layout
             if op.results and not isinstance(op, Transpose):
                 context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
