@@ -33,9 +33,10 @@ CACHE_BLOCK_BYTES = 1 << 20
 """A block of rows takes at most this much scratch memory, which fits the cache; one row may take more."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""The largest number of scratch elements of TRANSPOSE_CONV, as a multiple of the elements of its result.
+"""The plain kernel of TRANSPOSE_CONV runs if the fast one needs too much scratch memory.
 
-If it needs more, the plain kernel runs.
+That is if the result before cropping, or the products of one input row, have more than this many times the
+elements of the result.
 """
 
 KEPT_WEIGHT_BYTES = 1 << 20

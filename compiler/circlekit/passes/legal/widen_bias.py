@@ -30,7 +30,7 @@ class WidenBias(Replacement):
         attributes = dict(op.attribute_values)
         if data is None or data.dtype is not i16 or attributes.get("quantized_bias_type") is i32:
             return None
-        if bias is None or bias.dtype is not i32 or not bias.is_const:
+        if bias is None or bias.dtype is not i32 or not bias.is_plain:
             return None
         if "quantized_bias_type" in attributes:
             attributes["quantized_bias_type"] = f32
