@@ -214,6 +214,7 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
         ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
         ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
         ("[]", "quant(scale: 0.5, axis: 3)", True),
+        ("[]", "quant(scale: 0.5, axis: -1)", False),
     ],
 )
 @pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
