@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from circlekit.ir.value import Array, Value
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -110,10 +111,7 @@ class _Int16Rsqrt(Rewrite):
     @condition
     def divides_one(self, match: Match) -> str | None:
         one = match.value("one")
-        parameters = one.quantization
-        assert parameters is not None  # one_scale_each has checked it
-        zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
-        real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
+        real = float(scale_of(one)) * (int(one.array().reshape(-1)[0]) - zero_point_of(one))
         return None if math.isclose(real, 1, rel_tol=1e-6) else f"%{one.name}: expected 1, got {real:g}"
 
 
