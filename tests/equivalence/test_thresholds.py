@@ -82,6 +82,10 @@ def test_thresholds_in_branches_count() -> None:
         ("%t = Transpose(%x, [1, 0]) %m = Neg(%t) %y = Less(%m, 3.0)", 0.39, True),
         ("%m = Mul(%x, 0.5) %y = Less(%m, 3.0)", 0.78, False),
         ("%m = Add(%x, -3.0) %y = Less(%m, 3.0)", 0.78, False),
+        ("%m = Add(%x, 0.0) %y = Less(%m, 3.0)", 0.39, True),
+        # constants that cancel each other still round
+        ("%m = Add(%x, 100.0) %n = Sub(%m, 100.0) %y = Less(%n, 3.0)", 26.39, False),
+        ("%m = Div(%x, 4.0) %n = Mul(%m, 4.0) %y = Less(%n, 3.0)", 0.39, False),
     ],
 )
 def test_a_rounded_number_is_not_compared_at_the_threshold(

@@ -118,9 +118,10 @@ def test_biases_of_one_scale_and_of_one_element() -> None:
     weights: Array = np.ones((2, 1), np.float32)
     one = fit_bias(of_channels(0.25), bias(limit / 2, -limit * 2, 1.0), DATA, i32, weights)
     assert one.scale == pytest.approx((0.5,))
+    assert one.reason == "given; larger, so that the bias fits into i32"
     several = fit_bias(of_channels(0.25, 0.75), bias(limit * 2), DATA, i32, weights)
     assert several.scale == pytest.approx((0.5, 0.75))
-    with pytest.raises(ModelError, match="%b: expected 2 elements, one for each channel, got 3"):
+    with pytest.raises(ModelError, match="%b: expected 1 element, or 2, one for each channel, got 3"):
         fit_bias(of_channels(0.25, 0.25), bias(1.0, 2.0, 3.0), DATA, i32, weights)
 
 

@@ -181,17 +181,45 @@ def test_the_smallest_gap_is_taken_if_the_planner_looks_for_it(planner: Planner,
 
 
 @pytest.mark.parametrize(
-    ("line", "is_early"),
+    ("lines", "outside"),
     [
-        ("%y = Neg([1.0])", True),
-        ("%y = Neg(%x)", False),
-        ("%y = Abs([1.0])", False),
-        ("%y = Shape(%x) {out_type: i32}", True),
+        ("%y = Neg([1.0])", "y"),
+        ("%y = Neg(%x)", ""),
+        ("%y = Abs([1.0])", ""),
+        ("%y = Shape(%x) {out_type: i32}", "y"),
+        ("%a = Neg([1.0])  %y = Neg(%a)", "ay"),
+        ("%a = Exp([1.0])  %y = Neg(%a)", "a"),  # the result of Exp does not count as constant
+        ("%a = Neg([1.0])  %y = Exp(%a)", "a"),
+        ("%a = Abs([1.0])  %y = Neg(%a)", ""),
     ],
 )
-def test_listed_operators_on_constants_are_computed_before_the_first_run(line: str, is_early: bool) -> None:
-    (op,) = circlekit.parse(f"graph main(%x: f32[?]) -> %y {{ {line} }}").main.ops
-    assert replace(LITERT, early=frozenset({"NEG", "SHAPE"})).is_computed_early(op) is is_early
+def test_listed_operators_on_constants_are_computed_once(lines: str, outside: str) -> None:
+    graph = circlekit.parse(f"graph main(%x: f32[?]) -> %y {{ {lines} }}").main
+    planner = replace(LITERT, early=frozenset({"NEG", "SHAPE"}), computed_once=frozenset({"EXP"}))
+    assert {value.name for value in planner.values_outside(graph.ops)} == {*outside}
+
+
+@pytest.mark.skipif(not is_available(), reason="LiteRT is not installed")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "%a = Tile(%k, [2])  %b = Mul(%a, [2])  %c = Abs(%b)",
+        "%a = Tile(%k, [2])  %b = Reshape(%a, [2, 500])  %c = Concatenation(%b, %b)",
+        "%a = Tile(%k, [2])  %b = Cast(%a) : f32[1000]  %c = Abs(%b)",
+        "%a = Cast(%k) : f32[500]  %c = Abs(%a)",
+        "%a = Dequantize(%h) : f32[500]  %c = Abs(%a)",
+        "%a = Tile(%h, [2])  %b = Dequantize(%a) : f32[1000]  %c = Abs(%b)",
+        "%a = Dequantize(%h) : f32[500]  %b = Tile(%a, [2])  %c = Abs(%b)",
+    ],
+)
+def test_litert_keeps_values_computed_once_outside_of_the_arena(lines: str) -> None:
+    model = circlekit.parse(f"""graph main(%x: f32[1000]) -> %y, %c {{
+      %k = const i32[500] constant(3)
+      %h = const f16[500] constant(3)
+      %y = Neg(%x)
+      {lines}
+    }}""")
+    assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
 
 
 @pytest.mark.parametrize("name", PLANNERS)

@@ -57,6 +57,18 @@ def test_programs_are_searched_in_order(installation: Installation, monkeypatch:
     assert caught.value.kind == "FileNotFoundError"
 
 
+@pytest.mark.parametrize("name", ["", ".", "*-compile", "["])
+def test_the_name_of_a_program_is_no_pattern(
+    name: str, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    put(installation.bin / "npu-compile")
+    with pytest.raises(DriverError, match="not found: expected it in"):
+        installation.find_program(name)
+    strange = put(installation.bin / "npu[1]-compile")
+    assert installation.find_program("npu[1]-compile") == strange
+
+
 def test_the_python_of_one(installation: Installation) -> None:
     assert installation.venv_python is None
     python = put(installation.bin / "venv/bin/python")
@@ -77,6 +89,11 @@ def test_groups_are_built_in_or_files(installation: Installation) -> None:
     assert installation.group("O1") == {"fold_cast": "True"}
     with pytest.raises(DriverError, match=r"configuration file: O2 \(known groups: O1, OLATE\)"):
         installation.group("O2")
+    (folder / "O3.cfg").write_bytes(b"\xff")
+    assert list(installation.groups()) == ["O1", "O3", "OLATE"]
+    assert installation.group("OLATE") == {"fuse_gelu": "False"}
+    with pytest.raises(DriverError, match=r"O3.cfg: expected text in UTF-8"):
+        installation.group("O3")
     for text in ("", "[one-optimize]\n[other]\n", "[other]\n"):
         (folder / "OLATE.cfg").write_text(text)
         with pytest.raises(DriverError, match="only allowed to have a 'one-optimize' section: OLATE"):

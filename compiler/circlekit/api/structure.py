@@ -176,9 +176,7 @@ def partition_file(
         if not folder.is_dir():
             raise FileError(f"{folder}: no such folder")
     model = load(folder / input_file)
-    table = read_part_file(folder / part_file)
-    table.backends = list(backends) or table.backends
-    table.default = default or table.default
+    table = read_part_file(folder / part_file, backends, default)
     return save_parts(partition(model, table), folder, input_file)
 
 

@@ -41,8 +41,7 @@ CLIPS = (
     "MAXIMUM", "MINIMUM", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "PRELU", "FAKE_QUANT",
     "QUANTIZE", "DEQUANTIZE", "CAST",
 )  # fmt: skip
-"""Operators whose result is close to their first operand at least for some numbers."""
-
+"""Operators whose result is about equal to an operand, at least for some numbers."""
 
 RELATIVE_DISTANCE = 0.13
 """The distance of a Threshold, divided by the sum of the magnitudes of the numbers that it is computed from.
@@ -67,26 +66,31 @@ class Threshold(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """A value of the graph that is ``factor`` * x + ``shift`` for an input x, at least for some x."""
+    """A value of the graph that is ``factor`` * x + ``shift`` for an input x, at least for some x.
+
+    ``added``: the sum of the magnitudes of what is added, which ``shift`` is the sum of.
+    ``is_exact``: as in Threshold.
+    """
 
     value: Value
     factor: float = 1.0
     shift: float = 0.0
+    added: float = 0.0
+    is_exact: bool = True
 
     def threshold(self, number: float) -> Threshold:
         """Return the x for which the value is ``number``; NaN if there is none."""
         if not self.factor:
             return Threshold(math.nan, 0.0, is_exact=False)
-        distance = RELATIVE_DISTANCE * (abs(number) + abs(self.shift)) / abs(self.factor)
-        is_exact = abs(self.factor) == 1 and self.shift == 0
-        return Threshold((number - self.shift) / self.factor, distance, is_exact)
+        distance = RELATIVE_DISTANCE * (abs(number) + self.added) / abs(self.factor)
+        return Threshold((number - self.shift) / self.factor, distance, self.is_exact)
 
 
 def thresholds(graph: Graph) -> dict[int, list[Threshold]]:
     """Return {``id`` of an input: its thresholds, sorted} for float and integer inputs that have thresholds.
 
-    0 is left out, because the boundary sets have it, and so are magnitudes above LARGEST_FLOAT, or for
-    integers LARGEST_INTEGER.
+    0 is left out, because the boundary sets have it, and so are thresholds whose distance reaches beyond
+    LARGEST_FLOAT, or for integers LARGEST_INTEGER.
     """
     inputs = [value for value in graph.inputs if value.dtype.is_float or value.dtype.is_integer]
     largest = {True: LARGEST_FLOAT, False: LARGEST_INTEGER}
@@ -147,8 +151,11 @@ def _scaled_results(op: Op, position: int, operand: Scaled) -> list[Scaled]:
     scaled = _factor_and_shift(op, position)
     if scaled is None:
         return []
-    factor, shift = operand.factor * scaled[0], operand.shift * scaled[0] + scaled[1]
-    return [Scaled(value, factor, shift) for value in following_values(op, position)]
+    by, plus = scaled
+    added = operand.added * abs(by) + abs(plus)
+    is_exact = operand.is_exact and abs(by) == 1 and plus == 0
+    form = operand.factor * by, operand.shift * by + plus, added, is_exact
+    return [Scaled(value, *form) for value in following_values(op, position)]
 
 
 def _factor_and_shift(op: Op, position: int) -> tuple[float, float] | None:
@@ -173,7 +180,7 @@ def _other_constant(op: Op, position: int) -> NDArray[np.float64] | None:
     """Return the elements of the operand of ``op`` that is not at ``position`` as a vector of real numbers.
 
     Return None if the operator does not have two operands, as in a damaged file, or if the other one is not a
-    plain constant or has no elements.
+    plain constant of real numbers, or has no elements.
     """
     value = op.inputs[1 - position] if len(op.inputs) == 2 else None
     if value is None or value.data is None or not value.is_plain:
@@ -183,5 +190,8 @@ def _other_constant(op: Op, position: int) -> NDArray[np.float64] | None:
 
 
 def _real(value: Value, number: int) -> float:
-    """Return the real number that the stored ``number`` of ``value`` stands for."""
+    """Return the real number that the stored ``number`` of ``value`` stands for.
+
+    For several scales, return ``number``.
+    """
     return float(real_numbers(value, np.array(number)))

@@ -24,7 +24,10 @@ Observe = Callable[[Op, Sequence[Array]], None]
 """A function called after each operator, with the operator and its results; it must not change the arrays."""
 
 BeforeOp = Callable[[Op, Sequence[Array | None]], None]
-"""A function called before each operator, with the operator and its operands (None if absent)."""
+"""A function called before each operator, with the operator and its operands (None if absent).
+
+Absent operands at the end may be missing.  The function must not change the arrays.
+"""
 
 OnValue = Callable[[str, Array], None]
 """A function called with name and array of every graph input and result; it must not change the array."""
@@ -33,7 +36,7 @@ OnGraph = Callable[[Graph, Sequence[Array]], None]
 """A function called when a graph begins to run, with the graph and its inputs; it must not change them."""
 
 Environment = dict[Value, Array]
-"""The arrays of a running graph that are still needed: inputs and results, but not constants."""
+"""The arrays of a running graph that are still needed: inputs and results, not constants or variables."""
 
 
 class GraphRunner:

@@ -20,8 +20,8 @@ def arity_faults(
     """
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):
-        names = ", ".join(spec.name for spec in specs)
-        yield "inputs", f"expected at most {counted(len(specs), 'operand')} ({names}), got {len(operands)}"
+        declared = _counted("operand", [spec.name for spec in specs])
+        yield "inputs", f"expected at most {declared}, got {len(operands)}"
     for index, spec in enumerate(specs):
         if spec.variadic:
             for later in range(index, len(operands)):
@@ -30,5 +30,9 @@ def arity_faults(
         elif not spec.optional and (index >= len(operands) or operands[index] is None):
             yield f"inputs[{index}]", f"the operand {spec.name} is missing"
     if results != len(kind.result_names) and not kind.variadic_results:
-        names = ", ".join(kind.result_names)
-        yield "outputs", f"expected {counted(len(kind.result_names), 'result')} ({names}), got {results}"
+        yield "outputs", f"expected {_counted('result', kind.result_names)}, got {results}"
+
+
+def _counted(noun: str, names: Sequence[str]) -> str:
+    """Return the number and the names of the declared operands or results: "2 operands (lhs, rhs)"."""
+    return counted(len(names), noun) + (f" ({', '.join(names)})" if names else "")

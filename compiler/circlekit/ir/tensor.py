@@ -199,9 +199,10 @@ class Tensor:
 
 
 def same_grid(first: Quantization | None, second: Quantization | None) -> bool:
-    """Return whether the same stored numbers stand for the same real numbers in both.
+    """Return whether both have equal scales and zero points, so that stored numbers mean the same.
 
-    Unlike ``==``, ignore the recorded range if there are scales; an absent zero point is 0.
+    Unlike ``==``, ignore recorded ranges; an absent zero point is 0.  If one of them has no scales, return
+    whether the two are equal (``==``).
     """
     if first is None or second is None or not first.scale.size:
         return first == second

@@ -258,9 +258,8 @@ def fit_bias(
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
-        raise ModelError(
-            f"%{bias.name}: expected {len(weights.scale)} elements, one for each channel, got {values.size}"
-        )
+        expected = f"1 element, or {len(weights.scale)}, one for each channel"
+        raise ModelError(f"%{bias.name}: expected {expected}, got {values.size}")
     if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)
     step = float(data.scale[0])
@@ -279,5 +278,6 @@ def fit_bias(
     reason = weights.reason
     if raised.size:
         channels = ", ".join(map(str, raised[:4])) + (", ..." if raised.size > 4 else "")
-        reason += f"; larger in channel {channels}, so that the bias fits into {dtype.short}"
+        where = f" in channel {channels}" if is_per_channel else ""
+        reason += f"; larger{where}, so that the bias fits into {dtype.short}"
     return replace(weights, scale=tuple(fitted.tolist()), reason=reason)

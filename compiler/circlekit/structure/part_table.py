@@ -82,9 +82,11 @@ class PartTable:
         return next((table[name] for name in names if name in table), self.default)
 
 
-def read_part_file(path: str | Path) -> PartTable:
+def read_part_file(path: str | Path, backends: Sequence[str] = (), default: str | None = None) -> PartTable:
     """Return the table in a .part file.
 
+    ``backends``: all backends.  ``default``: the backend of operators that the file does not name.  Each of
+    the two, if not empty, replaces the entry of the file.
     The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
     section [partition].
     Raise FormatError if the file is not a part file, and the errors of ``read_ini``.  The names of the
@@ -98,13 +100,18 @@ def read_part_file(path: str | Path) -> PartTable:
     comply = partition.get("comply", COMPLY[0])
     if comply not in COMPLY:
         raise FormatError(f"{path}: expected comply=opcode or comply=opname, got {comply}")
-    backends = [name for word in partition["backends"].split(",") if (name := word.strip())]
-    table = PartTable(backends, partition["default"], comply=comply)
+    table = PartTable(backends or backend_names(partition["backends"]), partition["default"], comply=comply)
     for section, assigned in (("OPCODE", table.opcodes), ("OPNAME", table.opnames)):
         assigned.update(sections.get(section, {}))
-        default = assigned.pop("_", table.default)
-        table.default = default if section.lower() == comply else table.default
+        named = assigned.pop("_", table.default)
+        table.default = named if section.lower() == comply else table.default
+    table.default = default or table.default
     return table
+
+
+def backend_names(text: str) -> list[str]:
+    """Return the names between the commas of ``text``, without spaces around them and without empty ones."""
+    return [name for word in text.split(",") if (name := word.strip())]
 
 
 def read_ini(path: str | Path) -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ only once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from circlekit.ir.graph import Graph
@@ -66,18 +66,17 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     """Return the buffers that ``planner`` places for one run of ``graph``.
 
     First come the buffers of values, in the order in which the values are produced, then the scratch buffers
-    in the order of the operators.  Constants, variables, values computed before the run, and values whose
+    in the order of the operators.  Constants, variables, values computed once for all runs, and values whose
     size is 0 or unknown before a run (unknown rank, strings) are in no buffer; nor are inputs and outputs if
     the caller holds their memory.  Graphs that operators call have plans of their own.
     """
-    ops = graph.ops
+    ops, unplaced = graph.ops, _unplaced(graph, planner)
     owners: dict[Value, Value] = {}  # for each value that shares a buffer, the first value in that buffer
     for op, shared in shared_operands(graph, planner).items():
         owners[op.results[0]] = owners.get(shared, shared)
     members: dict[Value, list[Value]] = {}  # by owner
-    inputs = [*graph.inputs] if planner.holds_interface else []
-    for value in (*inputs, *(result for op in ops for result in op.results)):
-        if value_bytes(value) and not value.is_variable and _is_placed(graph, value, planner):
+    for value in (*graph.inputs, *(result for op in ops for result in op.results)):
+        if value_bytes(value) and not value.is_variable and value not in unplaced:
             members.setdefault(owners.get(value, value), []).append(value)
     buffers = [_buffer(graph, values, planner) for values in members.values()]
     scratch = [Buffer((), size, op, frozenset(), False) for op in ops for size in planner.scratch(op) if size]
@@ -86,11 +85,11 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
 
 def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
     """Return {operator: operand whose buffer its first result shares}, for operators that share a buffer."""
-    uses = _use_counts(graph, graph.ops)
+    uses, unplaced = _use_counts(graph, graph.ops), _unplaced(graph, planner)
     owners: dict[Value, Value] = {}
     found: dict[Op, Value] = {}
     for op in graph.ops:
-        shared = _shared_operand(graph, op, planner, uses, owners)
+        shared = _shared_operand(graph, op, planner, uses, owners, unplaced)
         if shared is not None:
             found[op] = shared
             owners[op.results[0]] = owners.get(shared, shared)
@@ -108,18 +107,22 @@ def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
     return counts
 
 
-def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
-    """Return whether the planner places ``value``.
+def _unplaced(graph: Graph, planner: Planner) -> set[Value]:
+    """Return the values that the planner does not place.
 
-    It places no value that is computed before the run or whose memory the caller provides.
+    They are computed once for all runs, or the caller provides their memory.
     """
-    if value.producer is not None and planner.is_computed_early(value.producer):
-        return False
-    return planner.holds_interface or not (graph.is_input(value) or graph.is_output(value))
+    interface = () if planner.holds_interface else (*graph.inputs, *graph.outputs)
+    return planner.values_outside(graph.ops).union(interface)
 
 
 def _shared_operand(
-    graph: Graph, op: Op, planner: Planner, uses: Counter[Value], owners: dict[Value, Value]
+    graph: Graph,
+    op: Op,
+    planner: Planner,
+    uses: Counter[Value],
+    owners: dict[Value, Value],
+    unplaced: Set[Value],
 ) -> Value | None:
     """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
@@ -132,16 +135,14 @@ def _shared_operand(
     A graph output has a buffer of its own.  Constants, variables, graph inputs and values that are not placed
     share no buffer.
     ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value
-    in that buffer.
+    in that buffer.  ``unplaced``: the result of ``_unplaced``.
     """
     is_view = op.code in planner.views
     candidates = op.inputs[: 1 if is_view else planner.in_place.get(op.code, 0)]
-    if not op.results or graph.is_output(op.results[0]) or not _is_placed(graph, op.results[0], planner):
+    if not op.results or graph.is_output(op.results[0]) or op.results[0] in unplaced:
         return None
     for value in candidates:
-        if value is None or value.is_const or value.is_variable or graph.is_input(value):
-            continue
-        if not _is_placed(graph, value, planner):
+        if value is None or value.is_const or value.is_variable or graph.is_input(value) or value in unplaced:
             continue
         if is_view:
             return value

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from circlekit.errors import UnsupportedError, did_you_mean, shown
 from circlekit.ir.op import Op
+from circlekit.ir.value import Value
 from circlekit.targets.scratch_memory import litert_scratch, no_scratch, one_scratch
 from circlekit.targets.target import DEFAULT_TARGETS
 
@@ -40,8 +41,11 @@ class Planner:
     false, in the first such gap.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
     ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.
-    ``early``: the operators whose result is computed before the first run if all operands are constant.
-    Those that read only the shape of their operand (SHAPE, RANK) are always computed before the first run.
+    ``early``: the operators whose result is computed before the first run if all operands are constant or
+    such results themselves.  Those that read only the shape of their operand (SHAPE, RANK) are always
+    computed before the first run.
+    ``computed_once``: the operators whose result is computed in the first run and kept outside of the arena,
+    if all operands are constants of the file.
     ``scratch``: a function that returns the sizes of the scratch buffers of an operator's kernel.
     """
 
@@ -58,13 +62,23 @@ class Planner:
     whole_run_first: bool = False
     latest_first: bool = False
     early: frozenset[str] = frozenset()
+    computed_once: frozenset[str] = frozenset()
     scratch: Callable[[Op], list[int]] = no_scratch
 
-    def is_computed_early(self, op: Op) -> bool:
-        """Return whether the results of ``op`` are computed before the first run, outside of the arena."""
-        return op.code in self.early and (
-            not op.reads_data or all(value is None or value.is_const for value in op.inputs)
-        )
+    def values_outside(self, ops: Iterable[Op]) -> set[Value]:
+        """Return the results of ``early`` and ``computed_once`` operators that are not in the arena.
+
+        ``ops``: the operators of a graph, in a valid order.
+        """
+        early: set[Value] = set()
+        once: set[Value] = set()
+        for op in ops:
+            operands = [value for value in op.inputs if value is not None and not value.is_const]
+            if op.code in self.early and (not op.reads_data or early.issuperset(operands)):
+                early.update(op.results)
+            elif op.code in self.computed_once and not operands:
+                once.update(op.results)
+        return early | once
 
 
 LITERT = Planner(
@@ -78,9 +92,10 @@ LITERT = Planner(
     best_fit=True,
     whole_run_first=True,
     early=frozenset(
-        {"SHAPE", "RANK", "DEQUANTIZE", "DENSIFY", "CAST", "CONCATENATION", "GATHER", "MUL", "RANGE"}
-        | {"STRIDED_SLICE", "TILE", "REDUCE_PROD", "RESHAPE", "BROADCAST_ARGS"}
+        {"SHAPE", "RANK", "CONCATENATION", "GATHER", "MUL", "RANGE", "STRIDED_SLICE", "TILE", "RESHAPE"}
+        | {"REDUCE_PROD", "BROADCAST_ARGS"}  # REDUCE_PROD: if the result has at most 8 elements; ignored here
     ),
+    computed_once=frozenset({"DEQUANTIZE", "DENSIFY"}),
     scratch=litert_scratch,
 )
 

@@ -17,7 +17,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 
 from circlekit.toolchain.configuration import read_ini, read_text
@@ -59,7 +59,7 @@ class Installation:
         slash is a path.  Raise DriverError if the program is not found.
         """
         has_slash = bool(os.path.dirname(name))  # noqa: PTH120  # Path.parent is "." without a slash, too
-        beside = None if has_slash else self.programs(name).get(name)
+        beside = None if has_slash else self.programs("*").get(name)
         found = beside or shutil.which(name)
         if found:
             return Path(found).absolute()
@@ -87,21 +87,20 @@ class Installation:
 
     # -- groups and targets ----------------------------------------------------------------------
 
-    def groups(self) -> dict[str, str]:
-        """Return {name of an optimization group, such as ``O1``: text of its file}.
+    def groups(self) -> dict[str, Path]:
+        """Return {name of an optimization group, such as ``O1``: its file}.
 
         A file of the installation replaces the built-in group with the same name.
         """
-        own = resources.files("circlekit.toolchain") / "optimization"
-        built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
-        files = {p.name: read_text(str(p), "Not found") for p in self._siblings("optimization", "O*.cfg")}
-        return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
+        built_in = Path(__file__).with_name("optimization").glob("O*.cfg")
+        files = {path.stem: path for path in (*built_in, *self._siblings("optimization", "O*.cfg"))}
+        return dict(sorted(files.items()))
 
     def group(self, name: str) -> dict[str, str]:
         """Return {key: text} of the optimization group ``name``.
 
-        Raise DriverError if there is no such group, or if its file is damaged or does not have exactly one
-        section, [one-optimize].
+        Raise DriverError if there is no such group, or if its file cannot be read, is damaged, or does not
+        have exactly one section, [one-optimize].
         """
         groups = self.groups()
         if name not in groups:
@@ -110,7 +109,8 @@ class Installation:
                 "FileNotFoundError",
                 f"Not found given optimization configuration file: {name} (known groups: {known})",
             )
-        sections = read_ini(groups[name], f"optimization/{name}.cfg").sections
+        text = read_text(str(groups[name]), "Not found")
+        sections = read_ini(text, f"optimization/{name}.cfg").sections
         if list(sections) != ["one-optimize"]:
             raise DriverError(
                 "AssertionError",

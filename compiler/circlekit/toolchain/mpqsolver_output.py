@@ -8,13 +8,12 @@ an allowed error.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from circlekit.api.models import save
-from circlekit.errors import FileError
+from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.quant.mixed.mpqsolver import Configuration
@@ -104,9 +103,7 @@ class SearchFiles:
         self._write_text("errors.mpq.txt", "".join(self.errors))
 
     def _write_text(self, name: str, text: str) -> None:
-        """Write the file ``name``; make the folder if there is none."""
-        try:
+        """Write the file ``name``; make the folder if there is none.  Raise FileError if that fails."""
+        with translated(self.folder, "made"):
             self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise FileError(f"{self.folder}: {os.strerror(error.errno or 0)}") from None
         write_file(str(self.folder / name), [text.encode()])

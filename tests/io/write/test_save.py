@@ -143,10 +143,12 @@ def test_numpy_scalars_are_constants_of_rank_0(number: np.generic) -> None:
     np.testing.assert_array_equal(again.data, array)
 
 
-def test_transposed_view_of_a_buffer_is_new_data() -> None:
+@pytest.mark.filterwarnings("ignore:.*the last 4 are not used")
+@pytest.mark.parametrize("more", [b"", b"more"])
+def test_transposed_view_of_a_buffer_is_new_data(more: bytes) -> None:
     f = File(LITERT)
     data = np.arange(4, dtype=np.float32).reshape(2, 2)
-    f.tensor("w", [2, 2], buffer=f.buffer(data.tobytes()))
+    f.tensor("w", [2, 2], buffer=f.buffer(data.tobytes() + more))
     model = load_bytes(f.pack())
     value = model.main.table[2]
     assert value.data is not None

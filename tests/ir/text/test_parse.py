@@ -107,6 +107,11 @@ def test_names_of_literals_differ_from_all_other_names() -> None:
     assert {"a/rhs_1", "a/rhs/rhs", "y/rhs"} <= set(names)
 
 
+def test_names_of_literals_differ_from_names_that_only_the_model_has() -> None:
+    (op,) = parse_model('graph main(%x: f32[2] named("y/rhs")) -> %y { %y = Add(%x, 1.0) }').main.ops
+    assert [value.name for value in op.inputs if value is not None] == ["y/rhs", "y/rhs_1"]
+
+
 def test_a_partial_type_is_completed() -> None:
     model = parse_model(graph_text("%y = Relu(%x) : _[?,4] quant(scale: 0.5)"))
     result = model.main.outputs[0]

@@ -100,6 +100,7 @@ CASES = [
     ("graph", line("%b = While(%a) {cond: @man}"), "3:19", "no graph is named @man; did you mean main?"),
     ("few operands", line("%b = Add(%a)"), "3:8", "Add: the operand rhs is missing"),
     ("many operands", line("%b = Relu(%a, %a)"), "3:8", "Relu: expected at most 1 operand (input), got 2"),
+    ("no operands", line("%b = VarHandle(%a)"), "3:8", "VarHandle: expected at most 0 operands, got 1"),
     ("results", line("%b, %c = Relu(%a)"), "3:12", "Relu: expected 1 result (output), got 2"),
     (
         "typed results",
@@ -120,6 +121,8 @@ CASES = [
         "expected a dimension from 0 to 2147483647, got 2147483648",
     ),
     ("float dimension", line("%b: f32[1.5]"), "3:11", "expected an integer as dimension, got 1.5"),
+    ("infinite", line("%b = Add(%a, 1e999)"), "3:16", "1e999 does not fit f64"),
+    ("infinite attribute", line("%b = Softmax(%a) {beta: -1e999}"), "3:27", "-1e999 does not fit f64"),
     ("quant", line("%b: i8[1] quant(scales: 1)"), "3:13", "quant has no scales; did you mean scale?"),
     *(
         (f"suffix {suffix} of {statement}", line(statement.replace("SUFFIX", suffix)), place, message)

@@ -10,6 +10,7 @@ import pytest
 
 from circlekit.ir.enums import Padding
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.passes.pipelines import pipeline_passes
 from tests.passes.kit import check_pass
 
 PRODUCTS = {
@@ -245,3 +246,26 @@ def test_an_addition_moves_over_a_concatenation_if_only_its_channels_are_known()
       %y = Add(%c, [0.5, 1.0, -2.0, 3.0, 0.25])
     }"""
     check_pass(text, "forward_batchnorm_over_concat", ["Conv2D", "Conv2D", "Add", "Add", "Concatenation"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("%m = FullyConnected(%x, %w, none)", ["FullyConnected"]),
+        ("%b = Neg(%v) %m = FullyConnected(%x, %w, %b)", ["Neg", "FullyConnected", "Sub"]),
+        ("%m = FullyConnected(%x, %q, none) : f32[6,4]", ["FullyConnected", "Sub"]),
+        ("%a = FullyConnected(%x, %w, none) %m = Mean(%a, [1])", ["FullyConnected", "Mean", "Mul", "Add"]),
+    ],
+    ids=["folded", "computed bias", "integer weights", "mean of channels"],
+)
+def test_a_difference_that_no_layer_absorbs_ends_the_pipeline(lines: str, left: list[str]) -> None:
+    """``normalize_batchnorm`` and ``fuse_neg`` do not undo each other's rewrites for ever."""
+    text = f"""
+graph main(%x: f32[6,3], %v: f32[4]) -> %y {{
+  %w = const f32[4,3] gaussian(0, 0.3)
+  %q = const i8[4,3] quant(scale: 0.5) uniform(-9, 9)
+  {lines}
+  %y = Sub(2.0, %m)
+}}
+"""
+    check_pass(text, pipeline_passes("O1"), left)

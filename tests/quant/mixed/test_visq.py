@@ -34,8 +34,9 @@ def test_documents_without_errors(document: object) -> None:
 
 
 def test_errors_are_numbers() -> None:
-    with pytest.raises(ParseError, match=r"expected numbers at error\[0\]"):
-        read_errors({"error": [{"a": 1, "b": "x"}]}, "e.json")
+    for wrong in ("x", True, None):
+        with pytest.raises(ParseError, match=r"expected numbers at error\[0\]"):
+            read_errors({"error": [{"a": 1, "b": wrong}]}, "e.json")
     with pytest.raises(ParseError, match="Invalid visq file: int too large"):
         read_errors({"error": [{"a": 10**400}]}, "e.json")
 

@@ -206,13 +206,14 @@ def test_gptq_changes_scales_only_if_each_output_has_one_of_its_own(is_per_chann
     assert is_per_channel or np.array_equal(fit.scale, data.scale)
 
 
-@pytest.mark.parametrize("scales", [1, 4])
+@pytest.mark.parametrize(("outputs", "scales"), [(4, 1), (4, 4), (1, 1)])
 @pytest.mark.parametrize("narrow", [False, True])
-def test_the_data_of_a_layer_are_those_of_its_constants_and_its_form(scales: int, narrow: bool) -> None:
-    text = (
-        "graph main(%x: f32[1,3]) -> %y { %w = const f32[4,3] gaussian(0, 1)\n %y = FullyConnected(%x, %w) }"
-    )
-    found = linear_layer(ck.parse(text).main.ops[0])
+def test_the_data_of_a_layer_are_those_of_its_constants_and_its_form(
+    outputs: int, scales: int, narrow: bool
+) -> None:
+    weights = f"%w = const f32[{outputs},3] gaussian(0, 1)"
+    model = ck.parse(f"graph main(%x: f32[1,3]) -> %y {{ {weights} %y = FullyConnected(%x, %w) }}")
+    found = linear_layer(model.main.ops[0])
     assert found is not None
     form = TensorForm(DType.INT8, (0.5, 0.25, 0.125, 1.0)[:scales], (0,) * scales, narrow=narrow)
     means, rows = np.arange(6.0).reshape(2, 1, 3), np.arange(12.0).reshape(2, 1, 2, 3)
@@ -220,7 +221,7 @@ def test_the_data_of_a_layer_are_those_of_its_constants_and_its_form(scales: int
     np.testing.assert_array_equal(data.weights[0], found.weights.array())
     np.testing.assert_array_equal([data.float_mean, data.mean], means)
     np.testing.assert_array_equal([data.float_rows, data.rows], rows)
-    np.testing.assert_array_equal(data.scale[0, :, 0], np.resize(form.scale, 4))
+    np.testing.assert_array_equal(data.scale[0, :, 0], np.resize(form.scale, outputs))
     assert (data.limits, data.block) == ((-127 if narrow else -128, 127), 0)
-    assert (data.is_per_channel, data.has_bias) == (scales > 1, False)
+    assert (data.is_per_channel, data.has_bias) == (scales == outputs, False)
     assert not data.bias.any()

@@ -62,14 +62,14 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
         strings = decode_strings(np.frombuffer(content, np.uint8), str(path))
-        return strings.reshape(_shape(path, value, len(strings), "strings"))
+        return strings.reshape(_shape(path, value, len(strings), "string"))
     if dtype is None:
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
     if len(content) % dtype.itemsize:
         expected = f"a multiple of {dtype.itemsize} for %{value.name}"
         raise ShapeError(f"{path} has {counted(len(content), 'byte')}, expected {expected}")
     count = len(content) // dtype.itemsize
-    return np.frombuffer(content, dtype).reshape(_shape(path, value, count, "elements"))
+    return np.frombuffer(content, dtype).reshape(_shape(path, value, count, "element"))
 
 
 def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
 
     One dimension may be unknown: ``count`` determines it, unless another dimension is 0.
     Raise ShapeError if no shape fits, or more than one.
-    ``path``, ``unit``: the file, and what it holds ("elements" or "strings"), for the message.
+    ``path``, ``unit``: the file, and what it holds ("element" or "string"), for the message.
     """
     if value.shape is None:
         return (count,)
@@ -88,7 +88,7 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
     fits = determines_one if unknown_dims else count == known
     if not fits:
         expected = value.dtype.short + format_shape(value.shape)
-        raise ShapeError(f"{path} holds {count} {unit}, input %{value.name} is {expected}")
+        raise ShapeError(f"{path} holds {counted(count, unit)}, input %{value.name} is {expected}")
     return tuple(count // known if d is None else d for d in value.shape)
 
 

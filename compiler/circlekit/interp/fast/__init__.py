@@ -45,7 +45,8 @@ def prepare(op: Op) -> FastKernel | None:
             constants = _constants(op.filter, op.bias)
             return constants and _convolution(op, *constants)
         return None
-    except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
+    # the plain kernel reports the error, or needs less memory
+    except (CirclekitError, ValueError, ArithmeticError, MemoryError):
         return None
 
 

@@ -33,9 +33,10 @@ CACHE_BLOCK_BYTES = 1 << 20
 """A block of rows takes at most this much scratch memory, which fits the cache; one row may take more."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""The largest number of scratch elements of TRANSPOSE_CONV, as a multiple of the elements of its result.
+"""The plain kernel of TRANSPOSE_CONV runs if the fast one needs too much scratch memory.
 
-If it needs more, the plain kernel runs.
+That is if the result before cropping, or the products of one input row, have more than this many times the
+elements of the result.
 """
 
 KEPT_WEIGHT_BYTES = 1 << 20
@@ -217,14 +218,13 @@ class FastTransposeConv(FastConvolution):
     def arranged(self, filter: Array) -> Array:
         """Return the filter as a matrix [I, groups_h * groups_w * stride_h * stride_w * O]."""
         outputs, taps_h, taps_w, depth = filter.shape
-        groups_h, groups_w = self._groups(filter.shape)
         stride_h, stride_w = self.op.stride_h, self.op.stride_w
-        shape = (outputs, groups_h * stride_h, groups_w * stride_w, depth)
+        shape = (depth, *self._groups(filter.shape), stride_h, stride_w, outputs)
         need_memory(prod(shape) * filter.itemsize, "a filter padded to whole strides")
-        padded = np.zeros(shape, filter.dtype)
-        padded[:, :taps_h, :taps_w] = filter
-        split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
-        return np.asarray(split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1))
+        matrix = np.zeros(shape, filter.dtype)
+        y, x = np.ix_(range(taps_h), range(taps_w))
+        matrix[:, y // stride_h, x // stride_w, y % stride_h, x % stride_w] = filter.transpose(3, 1, 2, 0)
+        return matrix.reshape(depth, -1)
 
 
 class FastDepthwiseConv2D(FastConvolution):

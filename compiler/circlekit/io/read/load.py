@@ -351,8 +351,8 @@ class Loader:
     def constant(self, data: Array, value: Value, path: str) -> Array:
         """Return the data of a constant as an array of its dtype and shape.
 
-        Packed, sparse and compressed data stay bytes.  If the data have more bytes than the elements take,
-        issue a warning; ``save`` writes all the bytes again.
+        Strings and packed, sparse or compressed data stay bytes.  If the data have more bytes than the
+        elements take, issue a warning; ``save`` writes all the bytes again.
         """
         dtype = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")

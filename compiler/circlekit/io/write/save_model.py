@@ -186,7 +186,7 @@ class Saver:
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
         if not self.operators.keeps_format and all(d >= 0 for d in tree.get("shape_signature", ())):
-            tree.pop("shape_signature", None)  # such a shape signature only repeats the shape
+            tree.pop("shape_signature", None)  # without -1, it says nothing more than the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
         if self.has_no_rank:
@@ -207,12 +207,17 @@ class Saver:
         The input file may have a longer buffer than the elements of a constant need.  The constant keeps that
         buffer as long as its data are the beginning of the buffer.
         """
-        stored = value.extra.get("stored_data")
-        if stored is not None and value.data is not None and place_of(stored)[0] == place_of(value.data)[0]:
+        stored, data = value.extra.get("stored_data"), value.data
+        if (
+            data is not None
+            and stored is not None
+            and data.flags.c_contiguous
+            and place_of(stored)[0] == place_of(data)[0]
+        ):
             return self.buffers.key_of(stored)
-        if value.data is None or not value.data.size:
+        if data is None or not data.size:
             return self.buffers.key_without_data(value.extra.get("buffer"))
-        return self.buffers.key_of(value.data, self.stored_type(value, value.data))
+        return self.buffers.key_of(data, self.stored_type(value, data))
 
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:

@@ -3,8 +3,8 @@
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
 dtype of the list below that can hold its elements.  Bool holds true and false, a float dtype holds all
-numbers, and an integer dtype holds numbers without a point or an exponent.  A dtype that numpy lacks (bf16,
-i4) holds none.
+numbers, and an integer dtype holds numbers without a point or an exponent.  A complex dtype, and one that
+numpy lacks (bf16, i4, str), holds none.
 
 1.  The dtype of the first operand that is not a literal and has the same declared dtypes as this operand.
     Operators that call graphs skip this step, because the dtypes of their operands are unrelated.
@@ -12,8 +12,8 @@ i4) holds none.
 3.  If none are declared: bool if all elements are true or false, f32 if there is a float, else i32.
 
 If no dtype of the list can hold the elements, the first one is taken, and the elements are converted to it:
-true and false to 1 and 0, or 1 and 0 to true and false.  Any other element is an error.  A number that is
-too large for the dtype is always an error.
+true and false to 1 and 0, or 1 and 0 to true and false.  Any other element is an error.  A number beyond the
+range of the dtype is always an error.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def constant_array(
     ParseError with the given message.
 
     The data have the dtype and the shape.  There is one exception: ``raw(...)`` and ``file(..., raw: true)``
-    give the bytes of a packed, sparse or compressed constant, a uint8 vector.  The shape of such a constant
-    may have unknown dimensions, or be None (``[*]``).
+    give the bytes of a packed, sparse or compressed constant, or of strings, as a uint8 vector.  The shape of
+    such a constant may have unknown dimensions, or be None (``[*]``).
     """
     # ``zeros`` is short for ``zeros()``
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
@@ -78,7 +78,7 @@ def constant_array(
                 fail("raw bytes need a shape in the type")
             return spec.shape, np.frombuffer(data, np.uint8)
         if dtype.numpy is None:
-            fail(f"{dtype.short} is a packed dtype; {bytes_hint(dtype)}")
+            fail(f"elements of {dtype.short} need their bytes as stored; {bytes_hint(dtype)}")
         shape = _static(spec, fail)
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
@@ -122,7 +122,8 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
         fail("offset and size must not be negative")
     data = resolve(str(path), offset, size)
     if memoryview(data).nbytes != size:
-        fail(f"the file has {counted(memoryview(data).nbytes, 'byte')} at {offset}, expected {size}")
+        got = memoryview(data).nbytes
+        fail(f"expected {counted(size, 'byte')} of the file at {offset}, got {got}")
     return data, raw
 
 

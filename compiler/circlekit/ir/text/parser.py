@@ -176,7 +176,7 @@ class _GraphBuilder:
 
     def _set_names(self) -> None:
         """Make the names of inline constants unique among all names; apply ``named(...)``."""
-        taken = dict.fromkeys(self.values, 0)
+        taken = dict.fromkeys([*self.values, *(name for _, name in self.renamed)], 0)
         for value in self.inline:
             value.name = unique_name(value.name, taken)
         for value, name in self.renamed:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse statements of the text form to a syntax tree.  Models, recipes and pictures share this grammar.
 
-    statement := ref {"," ref} "=" (constant | call)
+    statement := ref "=" constant | ref {"," ref} "=" call
     constant  := "const" type literal
     call      := operator {"|" operator} "(" operand... ")" ["{" attribute... "}"] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
@@ -18,7 +18,7 @@
 Text in quotes stands for itself, ``[x]`` is optional, ``{x}`` is any number of x.  ``x...`` is any number of
 x with commas between them; a comma may follow the last.  ``name``, ``string``, ``number``, ``graph``
 (``@name``) and ``value`` (``%name``) are kinds of tokens.  An ``operator`` is a name such as Conv2D, a
-``dtype`` a name such as f32.
+``dtype`` a name such as f32.  A name at the start of a type is its dtype, and a list there its shape.
 
 A picture is one side of a rewrite: a small graph as text.  A ref is a value in a model (or the name ``none``
 for an absent operand) and a name in a picture.  An operand that begins with a value or a name is a ref, so
@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isinf
 from typing import TypeVar, Union
 
 from circlekit.errors import did_you_mean
@@ -322,7 +323,11 @@ def parse_literal(source: Source) -> Literal:
         digits = token.text.lstrip("-")
         if digits.startswith("0x"):
             return int(token.text, 16)
-        return int(token.text) if digits.isdigit() else float(token.text)  # also inf, -inf and nan
+        if digits.isdigit():
+            return int(token.text)
+        if isinf(number := float(token.text)) and digits != "inf":  # the text may be inf, -inf or nan
+            source.fail(f"{token.text[:40]} does not fit f64", token)
+        return number
     if token.kind == "name":
         return {"true": True, "false": False}.get(token.text, Symbol(token.text))
     kinds: dict[str, type[str]] = {"graph": GraphName, "value": ValueName}

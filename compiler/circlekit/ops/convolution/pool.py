@@ -177,7 +177,8 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
     """For each window: ``init_value`` and the elements, combined by ``reduce_function``.
 
-    There is no padding.
+    There is no padding.  MAXIMUM and MINIMUM of NaN are NaN, as in StableHLO; in LiteRT, the result depends
+    on the order of the elements.
     """
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("init_value",))

@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.unary import Neg
 from circlekit.ops.quantized_values import scale_of, zero_point_of
+from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -21,6 +23,13 @@ class _NegTerm(Rewrite):
         z = $old(a, n)              {act: any = act}
     """
     after = "z = $new(a, b)  {act: act}"
+
+    @condition
+    def is_not_absorbed(self, match: Match, b: Value) -> str | None:
+        """No layer before ``b`` can absorb the factor -1 (``normalize_batchnorm`` makes it for that)."""
+        if isinstance(match.ops["n"], Neg) or producer_refusal(b, is_offset=False) is not None:
+            return None
+        return f"%{match.value('n').name}: the layer before it can absorb the factor -1"
 
 
 class _NegProduct(Rewrite):

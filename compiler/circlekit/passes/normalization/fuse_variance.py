@@ -105,8 +105,8 @@ MEANS = ((_Variance, "", "m"), (_ReshapedMean, "i = Reshape(m, shape)  {new_shap
 class FuseVariance(Rules):
     """mean(x^2) - mean(x)^2  ==  mean((x - mean(x))^2), if the model computes x - mean(x) anyway.
 
-    JAX libraries compute the variance of a normalization so.  Other passes recognize the new form, which
-    rounds less.
+    x must be finite.  JAX libraries compute the variance of a normalization so.  Other passes recognize the
+    new form, which rounds less.
     """
 
     name = "fuse_variance"

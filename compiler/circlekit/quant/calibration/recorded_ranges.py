@@ -23,7 +23,8 @@ def record_ranges(
     A tensor has no range if ``calibration`` has no statistics of it, or if no run computed any element of it.
     A range replaces the tensor's former quantization.
     ``estimator``, ``options``: see ``estimate_range``.  Raise the errors of ``estimate_range``, for example
-    ModelError for a tensor whose elements are all infinite or NaN; then the model stays as it is.
+    ModelError for a tensor whose elements are all ignored (see ``statistics``); then the model stays as it
+    is.
     """
     missing, found = [], []
     for index, _, value in observed_values(model):

@@ -249,7 +249,7 @@ def read_errors(document: Any, path: str) -> dict[str, float]:
     graphs = document.get("error") if isinstance(document, dict) else None
     if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):
         raise ParseError(f"{path}: Invalid visq file: expected an object with errors by tensor at error[0]")
-    if not all(isinstance(error, int | float) for error in graphs[0].values()):
+    if not all(type(error) in (int, float) for error in graphs[0].values()):
         raise ParseError(f"{path}: Invalid visq file: expected numbers at error[0]")
     try:
         return {name: float(error) for name, error in graphs[0].items()}

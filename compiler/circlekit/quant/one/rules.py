@@ -36,8 +36,7 @@ class OneRule:
     ``forward``: the name of an operand.  The results get the parameters of this operand.
     ``backward``: names of operands.  These operands get the parameters and the range of the first result.
     ``fixed``: by dtype, the only parameters of the results.
-    ``integer_scale``: the scale of the results is rounded to an integer of at least 1.  ONE does so for
-    operators that return whole numbers, and for FLOOR_MOD.
+    ``integer_scale``: the scale of the results is rounded to an integer of at least 1.
     ``per_element``: the names of constant operands.  If weights are quantized per channel, each element of
     these constants gets its own scale: the magnitude of the element.
     ``keeps_values``: to ONE, the operator only moves values.  So ONE's fake quantization does not round its

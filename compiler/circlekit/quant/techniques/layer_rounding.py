@@ -122,7 +122,7 @@ class LayerData:
     def clipped_scale(self) -> Array:
         """The scales [g,o,d], among ``scale * SHRINKAGES``, with the least squared error of the weights.
 
-        Errors are weighted by the variances of the inputs.  If the layer has a single scale, it stays.
+        Errors are weighted by the variances of the inputs.  The scale stays unless ``is_per_channel``.
         """
         if not self.is_per_channel:
             return self.scale
@@ -184,7 +184,7 @@ def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) 
     shape = weights.shape
     has_bias = layer.bias is not None
     bias = np.zeros(shape[:2]) if layer.bias is None else layer.bias.array().reshape(shape[:2])
-    is_per_channel = len(form.scale) > 1
+    is_per_channel = form.block > 0 or len(form.scale) == shape[0] * shape[1]
     if form.block:
         scale = np.repeat(form.scales.reshape(*shape[:2], -1), form.block, axis=2)
     else:

@@ -20,13 +20,12 @@ def _run(invocation: Invocation, session: Session) -> None:
     words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
     with session.program("circle-partitioner", words):
         from circlekit.api.structure import partition, save_parts  # slow: imports the passes
-        from circlekit.structure.part_table import read_part_file  # slow, too
+        from circlekit.structure.part_table import backend_names, read_part_file  # slow, too
 
         folder = Path(str(values.get("work_path", "")))
         model = session.load(*_reads(invocation))
-        table = read_part_file(folder / str(values["part_file"]))
-        table.backends = str(values["backends"]).split(",") if "backends" in values else table.backends
-        table.default = str(values.get("default", table.default))
+        backends = backend_names(str(values.get("backends", "")))
+        table = read_part_file(folder / str(values["part_file"]), backends, values.get("default"))
         save_parts(partition(model, table), folder, str(values["input_file"]))
 
 
