@@ -20,6 +20,8 @@ from circlekit.toolchain.option import DriverError, Kind, Option, StepFailed, Us
 from circlekit.toolchain.session import Session
 from tests.closed_pipe import run_with_closed_pipe
 
+pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
+
 OPTIONS = (
     Option("name", "", "-n", required=True),
     Option("size", default="3"),
@@ -37,11 +39,6 @@ def driver(
 
 def resolved(words: str, **more: Any) -> Invocation:
     return driver(**more).resolve(words.split(), Session())
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(work: Path) -> None:
-    """Run each test in a folder of its own."""
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ class Matcher:
         extra = next((index for index in further if op.inputs[index] is not None), None)
         if extra is not None:
             if self.explain:
-                name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
+                spec = op.operand_spec(extra)
+                name = str(extra) if spec is None else spec.name
                 sentence = f"%{op.output.name}: has an operand {name}, the picture has no place for it"
                 self.refuse(match, progress + 1, sentence)
             return

@@ -148,7 +148,7 @@ class _Instance:
         ``data``: the first chosen operand that is not a constant, None if there is none yet.
         """
         m = self.m
-        spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
+        spec = kind.operand_spec(index)
         dtypes = spec.dtypes if spec is not None else ()
         if pattern.name is None:
             dtype = self.dtype if data is None else data.dtype

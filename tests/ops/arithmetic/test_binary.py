@@ -180,7 +180,7 @@ def test_operands_of_other_dtypes_or_shapes_are_shape_errors() -> None:
 
 @pytest.mark.parametrize("kind", [Add, Sub, Div])
 def test_quantized_operands_need_a_quantized_result(kind: type[Add]) -> None:
-    quantizations = [Quantization(np.array([s], np.float32), np.array([0])) for s in (0.1, 0.2)]
+    quantizations = [Quantization.per_tensor(s) for s in (0.1, 0.2)]
     data = np.ones(2, np.int8)
     left, right = (Value("", i8, (2,), data, q) for q in quantizations)
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):
@@ -188,7 +188,7 @@ def test_quantized_operands_need_a_quantized_result(kind: type[Add]) -> None:
 
 
 def test_equally_quantized_extremes_need_no_rescaling() -> None:
-    quantization = Quantization(np.array([0.1], np.float32), np.array([3]))
+    quantization = Quantization.per_tensor(0.1, 3)
     x, y = np.array([-5, 7], np.int8), np.array([2, 1], np.int8)
     left, right = (Value("", i8, (2,), None, quantization) for _ in range(2))
     check(Maximum(left, right), x, y)

@@ -26,7 +26,7 @@ from tests.ops.litert import (
     run_litert,
     var,
 )
-from tests.ops.stateful import quantized
+from tests.ops.quantized import per_tensor
 
 
 def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
@@ -164,7 +164,7 @@ def test_detections_of_quantized_data() -> None:
     anchors[:, 2:] = np.maximum(anchors[:, 2:], 20)
     values = [var(codes), var(likely), const(anchors)]
     for value, scale, zero in zip(values, (0.05, 1 / 256, 1 / 256), (128, 0, 0), strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two scores are equal
     check_detector(detector(values, use_regular_nms=True), codes, likely)
 

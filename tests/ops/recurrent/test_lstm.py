@@ -17,7 +17,8 @@ from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_float import normalized
 from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, run_litert, var
-from tests.ops.stateful import check_runs, quantized, state
+from tests.ops.quantized import per_tensor
+from tests.ops.stateful import check_runs, state
 
 HYBRID_TOLERANCE = 2e-2
 """Each step quantizes the float state again: a rounding error can move an element by 1/127 of the range."""
@@ -42,7 +43,7 @@ class Maker:
         if self.kind == "float":
             return const(self.rng.normal(0, 0.5, shape), np.float32)
         value = const(self.rng.integers(-127, 128, shape), np.int8)
-        value.quantization = quantized(float(self.rng.uniform(0.003, 0.008)))
+        value.quantization = per_tensor(float(self.rng.uniform(0.003, 0.008)))
         return value
 
     def vector(self, size: int, around: float = 0.0) -> Value:
@@ -182,10 +183,10 @@ def test_basic_integers(seed: int) -> None:
     values = [var(x), var(before), weights, bias, var(cells)]
     scales = [(1 / 128, 128), (1 / 128, 128), (0.01, 119), (0.01 / 128, 0), (2**-11, 0)]
     for value, (scale, zero) in zip(values, scales, strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     op = Lstm(*values, kernel_type=LSTMKernelType.BASIC, act=Activation.TANH)
     for value, (scale, zero) in zip(op.results, [scales[0], scales[4], scales[0], (2**-12, 0)], strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     check_runs(op, [[x, before, cells]])
 
 

@@ -34,7 +34,7 @@ def test_a_wrong_axis_is_a_shape_error() -> None:
 
 
 def test_quantized_data_have_no_kernel() -> None:
-    x = Value("x", i8, (2, 3), None, Quantization(np.array([0.1], np.float32), np.array([3])))
+    x = Value("x", i8, (2, 3), None, Quantization.per_tensor(0.1, 3))
     with pytest.raises(UnsupportedError, match="CUMSUM on quantized i8"):
         kernel_results(Cumsum(x, ints(0)), [data("i1", 2, 3)])
 

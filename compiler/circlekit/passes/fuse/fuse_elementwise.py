@@ -7,6 +7,7 @@ import math
 
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.quantized_values import scale_of, zero_point_of
 from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -119,10 +120,7 @@ class _Int16Rsqrt(Rewrite):
     @condition
     def divides_one(self, match: Match) -> str | None:
         one = match.value("one")
-        parameters = one.quantization
-        assert parameters is not None  # one_scale_each has checked it
-        zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
-        real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
+        real = float(scale_of(one)) * (int(one.array().reshape(-1)[0]) - zero_point_of(one))
         return None if math.isclose(real, 1, rel_tol=1e-6) else f"%{one.name}: expected 1, got {real:g}"
 
 

@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 
-class WidenBias(Replacement):
+class WidenBias(Replacement[Op]):
     """layer(x, w, b)  ==  layer(x, w, int64(b)) for int16 data and a constant int32 bias.
 
     LiteRT reads the bias of such a layer as int64.  Only if ``quantized_bias_type`` is INT32, it reads int32,
