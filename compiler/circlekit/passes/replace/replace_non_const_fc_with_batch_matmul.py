@@ -95,7 +95,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
         assert graph is not None  # the pass looks at operators of a graph
         lone = [v for v in (op.input, op.weights) if v.use_count == 1 and not graph.is_output(v)]
         if all(swapped_source(value) is None for value in lone):
-            kind = "a Transpose of the last two axes that has one use, is no output, reads no variable"
+            kind = "a Transpose that swaps the last two axes, is used once and reads no variable"
             return f"%{op.output.name}: expected an operand from {kind}"
         if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):
             return f"%{op.output.name}: would need an ADD or a Reshape, so nothing is gained"
