@@ -43,7 +43,7 @@ def test_the_first_operator_that_is_lost_is_named() -> None:
 
 
 @pytest.mark.parametrize("special", [False, True])
-def test_no_error_if_all_runs_or_nothing_ran_before_or_nothing_was_verified(special: bool) -> None:
+def test_no_error_if_all_runs_or_nothing_changes_or_nothing_was_verified(special: bool) -> None:
     before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
     conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after, special=special)
     conclude(toy(), before, before, special=special)
