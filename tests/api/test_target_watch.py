@@ -42,6 +42,13 @@ def test_the_first_operator_that_is_lost_is_named() -> None:
             conclude(target, before, after)
 
 
+def test_the_error_does_not_say_that_the_target_ran_an_original_that_it_did_not_run() -> None:
+    """The target has neither the ADD before nor the SUB in its place; the NEG and the ABS are new."""
+    before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
+    with pytest.raises(EquivalenceError, match=r"^a pass made %a, which Toy does not run: Toy has no NEG"):
+        conclude(toy(), before, after)
+
+
 @pytest.mark.parametrize("special", [False, True])
 def test_no_error_if_all_runs_or_nothing_changes_or_nothing_was_verified(special: bool) -> None:
     before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
