@@ -64,6 +64,7 @@ def test_no_workflow_has_no_steps() -> None:
     [
         ({"d": ["a"], "b": [], "a": ["c"], "c": []}, ["b", "c", "a", "d"]),
         ({"d": [], "a": [], "b": ["a"], "c": []}, ["d", "a", "c", "b"]),  # in the first round, b waits
+        ({"a": [], "d": ["c"], "b": [], "c": []}, ["a", "b", "c", "d"]),  # "c" is first named by d, before b
     ],
 )
 def test_workflows_keep_the_order_of_the_file_in_each_round(
