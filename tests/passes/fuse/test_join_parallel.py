@@ -195,6 +195,31 @@ def test_parts_that_are_not_read_alike(body: str, sentence: str) -> None:
     check_pass(text, "forward_split", refused=sentence)
 
 
+def test_a_split_does_not_move_past_reshapes_to_an_unknown_size_along_its_axis() -> None:
+    text = """graph main(%x: f32[3,?], %s: i32[2]) -> %p, %q {
+      %a, %b = Split(1, %x) {num_splits: 2} : f32[3,?], f32[3,?]
+      %p = Reshape(%a, %s) : f32[3,?]
+      %q = Reshape(%b, %s) : f32[3,?]
+    }"""
+    assert refusals(text, "forward_split") == ["%p: the parts are not moved alike along axis 1 by Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "sentence"),
+    [
+        ("scale: [0.1, 0.2, 0.3]", "scale: [0.1, 0.2, 0.3]", "%p: expected a quantization per tensor"),
+        ("scale: 0.1", "scale: 0.2", "%q: expected the quantization of %p"),
+    ],
+)
+def test_results_of_parts_need_one_quantization_per_tensor(p: str, q: str, sentence: str) -> None:
+    text = f"""graph main(%x: i8[3,4] quant(scale: 0.1)) -> %p, %q {{
+      %a, %b = Split(1, %x) {{num_splits: 2}} : i8[3,2] quant(scale: 0.1), i8[3,2] quant(scale: 0.1)
+      %p = Relu(%a) : i8[3,2] quant({p})
+      %q = Relu(%b) : i8[3,2] quant({q})
+    }}"""
+    assert refusals(text, "forward_split") == [sentence]
+
+
 def test_a_part_that_is_an_output_keeps_the_split_before_the_users() -> None:
     text = "graph main(%x: f32[3,4]) -> %a, %q { %a, %b = Split(1, %x) {num_splits: 2} %q = Neg(%b) }"
     check_pass(text, "forward_split", refused="%a: is an output of the graph")
