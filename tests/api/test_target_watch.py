@@ -77,6 +77,7 @@ def test_the_default_target_may_lack_the_special_forms_that_a_pass_makes() -> No
     (note,) = report.notes
     assert note.endswith("but not this model, because of Mine; --target onert prevents this")
     assert conclude(None, after, after).notes == []
+    assert conclude("luci", before, after, verified=False).notes == []  # other runtimes count by default only
 
 
 def test_what_a_delegate_takes_is_reported_before_and_after() -> None:

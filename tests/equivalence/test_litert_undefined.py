@@ -38,6 +38,11 @@ INT16 = "%x: i16[2,3] quant(scale: 0.001)"
 BIAS = """%w = const i8[5,3] quant(scale: 0.01) constant(50)
 %b = const {bias}[5] quant(scale: 1.0e-5) constant(4000)
 %y = FullyConnected(%x, %w, %b) {{quantized_bias_type: {type}}} : i16[2,5] quant(scale: 0.002)"""
+IMAGE = "%x: i16[1,2,2,3] quant(scale: 0.001)"
+FILTER = """%w = const i8[5,1,1,3] quant(scale: 0.01) constant(50)
+%b = const i32[5] quant(scale: 1.0e-5) constant(4000)
+%y = {layer} {{quantized_bias_type: {type}}} : i16[1,2,2,5] quant(scale: 0.002)"""
+LAYERS = "Conv2D(%x, %w, %b)", "TransposeConv([1,2,2,5], %w, %x, %b)"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,8 @@ BIAS = """%w = const i8[5,3] quant(scale: 0.01) constant(50)
         (BIAS.format(bias="i32", type="i32"), [INT16], None),
         (BIAS.format(bias="i64", type="f32"), [INT16], None),
         (BIAS.format(bias="i32", type="f32").replace("const i8", "const i16"), [INT16], None),
+        *((FILTER.format(layer=layer, type="f32"), [IMAGE], "a bias of int64") for layer in LAYERS),
+        *((FILTER.format(layer=layer, type="i32"), [IMAGE], None) for layer in LAYERS),
         (PRODUCT.format(shape="1,1,2,2,2"), ["%x: f32[1,1,2,2,2]"], "hybrid BATCH_MATMUL of rank 5"),
         (PRODUCT.format(shape="1,2,2,2"), ["%x: f32[1,2,2,2]"], None),
         ("%y = BatchMatMul(%x, %x)", ["%x: f32[1,1,2,2,2]"], None),
@@ -225,3 +232,8 @@ def test_a_slice_with_an_unknown_rank_begin_end_or_stride_is_undefined(unknown: 
     found = fault(line, f"%x: f32[{shape}]", "%b: i32[1]")
     reason = "which LiteRT does not check; here the rank, begin, end or strides are not known"
     assert found == (unknown and f"with offset, end holds sizes, {reason}")
+
+
+def test_a_slice_by_offset_of_an_unknown_dimension_is_undefined() -> None:
+    found = fault("%y = StridedSlice(%x, [1], [2], [1]) {offset: true} : f32[?]", "%x: f32[?]")
+    assert agrees(found, "expected a known dimension and a positive stride, got ? and 1")

@@ -15,7 +15,7 @@ from circlekit.equivalence.reference_runs import reference_runs
 from circlekit.equivalence.seeded_inputs import input_sets, make_inputs
 from circlekit.equivalence.unknown_sizes import Sizes, first_that_runs
 from circlekit.equivalence.verify import Verifier
-from circlekit.errors import EquivalenceError, ShapeError
+from circlekit.errors import EquivalenceError, ModelError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.recipes.load import load_recipe
@@ -248,6 +248,18 @@ def test_sizes_are_tried_up_to_a_million_elements(sig: str, expected: list[int])
     with pytest.raises(ShapeError, match=f"^{1 if expected == [1] else 6}$"):
         first_that_runs(parse_model(f"graph main(%x: {sig}) -> %x {{ }}").main, attempt)
     assert tried == expected
+
+
+def test_no_larger_sizes_are_tried_after_an_error_other_than_of_shapes() -> None:
+    tried = []
+
+    def attempt(sizes: Sizes) -> None:
+        tried.append(sizes.first)
+        raise (ShapeError if sizes.first < 128 else ModelError)(str(sizes.first))
+
+    with pytest.raises(ShapeError, match=r"^6$"):
+        first_that_runs(parse_model("graph main(%x: f32[?]) -> %x { }").main, attempt)
+    assert tried == [1, 6, 32, 128]
 
 
 def test_a_model_that_takes_no_size_fails_with_the_error_for_few_elements() -> None:

@@ -173,6 +173,12 @@ def test_detections_of_quantized_data() -> None:
     check_detector(detector(values, use_regular_nms=True), codes, likely)
 
 
+def test_further_numbers_of_a_box_code_are_not_read() -> None:
+    codes, likely, anchors = scene(5)
+    codes = np.concatenate([codes, codes[..., :2]], axis=2)
+    check_detector(detector([var(codes), var(likely), const(anchors)]), codes, likely)
+
+
 def test_there_must_be_as_many_anchors_as_boxes() -> None:
     codes, likely, anchors = scene(5)
     op = detector([var(codes), var(likely), const(anchors[:7])])
