@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import graph of the package: layers, no cycles, and no import inside a function without a reason."""
+"""The imports of the package: layers, cycles, imports inside functions, and what single layers may name."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 PACKAGE = Path(__file__).parents[1] / "compiler" / "circlekit"
 
@@ -32,7 +36,7 @@ BELOW: dict[str, set[str]] = {
     "cli": {"api", "toolchain", "report"},
     "__main__": {"cli"},
 }
-"""Each layer and those directly below it, as in docs/design.md; a layer may import all below it."""
+"""Each layer and those directly below it; a layer may import all below it."""
 
 
 class Import(NamedTuple):
@@ -96,15 +100,15 @@ def layer_of(module: str) -> str:
     return ".".join(module.split(".")[1:2])
 
 
-def allowed(layer: str) -> set[str]:
+def allowed(layer: str, below: Mapping[str, set[str]] = BELOW) -> set[str]:
     """``layer`` and everything below it."""
-    return {layer}.union(*(allowed(lower) for lower in BELOW[layer]))
+    return {layer}.union(*(allowed(lower, below) for lower in below[layer]))
 
 
 def dependencies(module: str) -> set[str]:
     """Return the modules of the package that ``module`` imports, and the parent packages of these modules.
 
-    Imports inside functions count, too.  ``module`` and its own parent packages do not.
+    Imports inside functions count.  ``module`` itself and its own parent packages do not.
     """
     found: set[str] = set()
     for item in imports(module):
@@ -139,6 +143,19 @@ def cycles() -> list[list[str]]:
         if module not in order:
             visit(module)
     return found
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design.md"])
+def test_pages_draw_these_layers(page: str) -> None:
+    text = (PACKAGE.parents[1] / page).read_text()
+    (drawing,) = re.findall(r"^```\n(cli -> .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    drawn: dict[str, set[str]] = {"__main__": {"cli"}}  # which the pages leave out
+    for line in drawing.splitlines():
+        for upper, lower in pairwise(group.split(", ") for group in line.split(" -> ")):
+            for layer in upper:
+                drawn.setdefault(layer, set()).update(lower)
+    drawn.setdefault("errors", set())
+    assert {layer: allowed(layer, drawn) for layer in drawn} == {layer: allowed(layer) for layer in BELOW}
 
 
 def test_imports_go_down_only() -> None:
@@ -211,7 +228,7 @@ def test_io_and_rewrite_name_no_operator() -> None:
     assert len(codes) > 100
     for module, path in FILES.items():
         if layer_of(module) not in ("io", "rewrite") or path.name == "tables.py":
-            continue
+            continue  # tables.py: the generated tables of the schema
         words = {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)}
         assert not words & codes, f"{module} names {words & codes}"
         assert not any(item.module.startswith("circlekit.ops.") for item in imports(module)), module

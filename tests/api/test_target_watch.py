@@ -42,8 +42,15 @@ def test_the_first_operator_that_is_lost_is_named() -> None:
             conclude(target, before, after)
 
 
+def test_the_error_does_not_say_that_the_target_ran_an_original_that_it_did_not_run() -> None:
+    """The target has neither the ADD before nor the SUB in its place; the NEG and the ABS are new."""
+    before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
+    with pytest.raises(EquivalenceError, match=r"^a pass made %a, which Toy does not run: Toy has no NEG"):
+        conclude(toy(), before, after)
+
+
 @pytest.mark.parametrize("special", [False, True])
-def test_no_error_if_all_runs_or_nothing_ran_before_or_nothing_was_verified(special: bool) -> None:
+def test_no_error_if_all_runs_or_nothing_changes_or_nothing_was_verified(special: bool) -> None:
     before, after = circlekit.parse(BEFORE), circlekit.parse(AFTER)
     conclude(toy("ADD", "NEG", "ABS", "SUB"), before, after, special=special)
     conclude(toy(), before, before, special=special)
@@ -70,6 +77,7 @@ def test_the_default_target_may_lack_the_special_forms_that_a_pass_makes() -> No
     (note,) = report.notes
     assert note.endswith("but not this model, because of Mine; --target onert prevents this")
     assert conclude(None, after, after).notes == []
+    assert conclude("luci", before, after, verified=False).notes == []  # other runtimes count by default only
 
 
 def test_what_a_delegate_takes_is_reported_before_and_after() -> None:

@@ -45,16 +45,18 @@ def test_activation_ignored_by_circle_runtimes_becomes_an_operator(tmp_path: Pat
     assert circlekit.compare(circlekit.load(source), model).equal
 
 
-def test_contradicting_extension_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_extension_of_the_other_format_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = tmp_path / "in.ck"
     source.write_text(NORMS)
     assert circle2tflite([str(source), str(tmp_path / "out.circle")]) == 2
     assert "the extension is for circle, but the format is tflite" in capsys.readouterr().err
-    assert circle2tflite([str(source), str(tmp_path / "out")]) == 0
+    assert circle2tflite([str(source), str(tmp_path / "out")]) == 0  # no extension
 
 
-def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tflite2circle(["one"]) == 255
+def test_a_missing_output_is_refused_and_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tflite2circle(["one"]) == 255  # as ONE's tflite2circle does
     assert "output" in capsys.readouterr().err
     assert tflite2circle(["--help"]) == 0
     assert "the .circle file to write" in capsys.readouterr().out

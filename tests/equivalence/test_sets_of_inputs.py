@@ -15,7 +15,7 @@ from circlekit.equivalence.reference_runs import reference_runs
 from circlekit.equivalence.seeded_inputs import input_sets, make_inputs
 from circlekit.equivalence.unknown_sizes import Sizes, first_that_runs
 from circlekit.equivalence.verify import Verifier
-from circlekit.errors import EquivalenceError, ShapeError
+from circlekit.errors import EquivalenceError, ModelError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.recipes.load import load_recipe
@@ -24,6 +24,7 @@ from circlekit.recipes.load import load_recipe
 @pytest.mark.parametrize("name", ["a", "q", "z"])
 @pytest.mark.parametrize(("old", "new"), [("Neg", "Exp"), ("Abs", "Exp")])
 def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str) -> None:
+    """The elements of an input depend on its name; any name of the condition will do."""
     text = f"""
     graph main(%{name}: bool[], %x: f32[64]) -> %y {{
       %y = If(%{name}, %x) {{then_graph: @then, else_graph: @else}}  : f32[64]
@@ -35,7 +36,7 @@ def test_each_branch_of_an_if_runs_on_some_inputs(name: str, old: str, new: str)
 
 
 @pytest.mark.parametrize("names", ["ab", "xy", "pqr", "wxyz"])
-def test_bool_scalars_meet_in_all_combinations(names: str) -> None:
+def test_boundary_sets_have_all_combinations_of_bool_scalars(names: str) -> None:
     inputs = ", ".join(f"%{name}: bool[]" for name in names)
     graph = parse_model(f"graph main({inputs}) -> %{names[0]} {{ }}").main
     made = [make_inputs(graph, which) for which in input_sets(graph) if which.kind == "boundary"]
@@ -86,6 +87,7 @@ def test_a_difference_in_the_state_is_found_in_a_later_run(text: str, old: str, 
     model = parse_model(text)
     assert compare(model, model).equal
     found = compare(model, parse_model(text.replace(old, new)))
+    # an RNN replaces its whole state in each run, so that a much later run would show no more
     labels = {"later_run"} if text == RNN else {"later_run", "much_later_run"}
     assert {o.inputs for o in found.outputs if not o.equal} == labels
 
@@ -138,27 +140,28 @@ def test_exchanged_unknown_dimensions_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sig", "line", "wrong", "label"),
+    ("sig", "lines", "wrong", "label"),
     [
-        ("f32[1,4,4,1]", "MaxPool2D(%x) {filter_width: 4, filter_height: 4}", "Relu(%p)", "negative"),
-        ("bool[4,4]", "ReduceAll(%x, [0, 1])", "LogicalAnd(%p, [false])", "positive"),
-        ("f32[8]", "Log(%x)", "Add(%p, 1.0)", "positive"),
+        ("f32[1,4,4,1]", "%y = MaxPool2D(%x) {filter_width: 4, filter_height: 4}", "Relu(%w)", "negative"),
+        ("bool[4,4]", "%y = ReduceAll(%x, [0, 1])", "LogicalAnd(%w, false)", "positive"),
+        ("f32[8]", "%v = Log(%x) %y = Sum(%v, [0])", "Add(%w, 1.0)", "positive"),
     ],
 )
-def test_values_that_only_inputs_of_one_sign_give(sig: str, line: str, wrong: str, label: str) -> None:
-    """For example, the maximum of 16 numbers is hardly ever negative."""
-    total = "%q = Sum(%p, [0])" if "Log" in line else "%q = Reshape(%p, [-1])"
-    before, after = (
-        parse_model(f"graph main(%x: {sig}) -> %q {{ %p = {line} {last} }}")
-        for last in (total, f"%w = {wrong} {total.replace('%p', '%w')}")
-    )
+def test_differences_that_only_inputs_of_one_sign_show(sig: str, lines: str, wrong: str, label: str) -> None:
+    """In the other sets, a maximum is not negative, a bool is False, and a logarithm is not a number.
+
+    ``wrong``: what the second model computes from the output %y of the first, there named %w.
+    """
+    head = f"graph main(%x: {sig}) -> %y"
+    before = parse_model(f"{head} {{ {lines} }}")
+    after = parse_model(f"{head} {{ {lines.replace('%y', '%w')} %y = {wrong} }}")
     found = compare(before, after)
-    assert label in {o.inputs for o in found.outputs if not o.equal}
+    assert {o.inputs for o in found.outputs if not o.equal} == {label}
 
 
 def test_each_row_of_a_small_table_is_read() -> None:
     text = "graph main(%i: i32[2]) -> %y { %y = Gather([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], %i) }"
-    for row in range(1, 8):
+    for row in range(8):
         assert not compare(parse_model(text), parse_model(text.replace(f"{row}.0", f"{row}.5"))).equal
 
 
@@ -176,7 +179,10 @@ def of_unknown_size(line: str) -> Model:
     ],
 )
 def test_unknown_dimensions_are_one_and_two_and_six(size: str, number: float, sets: set[str]) -> None:
-    """One model adds a constant, the other one a number that depends on the size of ``?``."""
+    """One model adds a constant, the other one a number that depends on the size of ``?``.
+
+    This size is 1 in ``size_1``, 6 in ``larger_sizes`` and 2 in all other sets.
+    """
     plain = of_unknown_size(f"%y = Add(%x, [{number}]) : f32[?,3]")
     other = of_unknown_size(f"""
         %s = Shape(%x) {{out_type: i32}}     : i32[2]
@@ -232,15 +238,28 @@ def test_models_that_need_long_inputs_get_them(sig: str, least: int, shape: list
     ],
 )
 def test_sizes_are_tried_up_to_a_million_elements(sig: str, expected: list[int]) -> None:
+    """The raised error is that for the size 6, or for the only size."""
     tried = []
 
     def attempt(sizes: Sizes) -> None:
         tried.append(sizes.first)
         raise ShapeError(str(sizes.first))
 
-    with pytest.raises(ShapeError, match=f"^{expected[:2][-1]}$"):
+    with pytest.raises(ShapeError, match=f"^{1 if expected == [1] else 6}$"):
         first_that_runs(parse_model(f"graph main(%x: {sig}) -> %x {{ }}").main, attempt)
     assert tried == expected
+
+
+def test_no_larger_sizes_are_tried_after_an_error_other_than_of_shapes() -> None:
+    tried = []
+
+    def attempt(sizes: Sizes) -> None:
+        tried.append(sizes.first)
+        raise (ShapeError if sizes.first < 128 else ModelError)(str(sizes.first))
+
+    with pytest.raises(ShapeError, match=r"^6$"):
+        first_that_runs(parse_model("graph main(%x: f32[?]) -> %x { }").main, attempt)
+    assert tried == [1, 6, 32, 128]
 
 
 def test_a_model_that_takes_no_size_fails_with_the_error_for_few_elements() -> None:

@@ -19,7 +19,7 @@ def test_short_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("dtype", DType, ids=lambda d: d.short)
-def test_bits(dtype: DType) -> None:
+def test_bits_and_numpy_dtype(dtype: DType) -> None:
     if dtype.numpy is None:
         assert dtype.bits == BITS_WITHOUT_NUMPY.get(dtype.short, 0)
     else:
@@ -29,17 +29,33 @@ def test_bits(dtype: DType) -> None:
         assert dtype.is_float is (dtype.numpy.kind == "f")
 
 
-@pytest.mark.parametrize("dtype", [d for d in DType if d.is_integer], ids=lambda d: d.short)
+INTEGERS = [dtype for dtype in DType if dtype.is_integer]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=lambda d: d.short)
 def test_limits_as_floats_are_the_nearest_inside_of_the_range(dtype: DType) -> None:
+    lowest, highest = dtype.limits
     low, high = dtype.float_limits
-    assert (int(low), int(high) <= dtype.limits[1]) == (dtype.limits[0], True)
-    assert math.nextafter(high, math.inf) > dtype.limits[1]
+    assert int(low) == lowest
+    assert int(high) <= highest < math.nextafter(high, math.inf)
+
+
+@pytest.mark.parametrize("dtype", [d for d in INTEGERS if d.numpy is not None], ids=lambda d: d.short)
+def test_limits_are_those_of_numpy(dtype: DType) -> None:
+    info = np.iinfo(str(dtype.numpy))
+    assert dtype.limits == (info.min, info.max)
+
+
+def test_limits_of_packed_integers() -> None:
+    limits = [dtype.limits for dtype in (DType.INT4, DType.UINT4, DType.INT2)]
+    assert limits == [(-8, 7), (0, 15), (-2, 1)]
 
 
 def test_kinds_of_types_without_numpy_dtype() -> None:
     assert DType.INT4.is_integer
     assert DType.BFLOAT16.is_float
     assert not DType.BFLOAT16.is_integer
+    assert not DType.FLOAT8_E4M3FN.is_float  # floats of 8 bits do not count
     assert not DType.STRING.is_float
 
 

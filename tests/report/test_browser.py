@@ -51,7 +51,11 @@ def write_page(path: Path, model: circlekit.Model) -> Path:
 
 
 def open_page(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:
-    """Return the open page, and a list of its errors, dialogs and requests, which grows."""
+    """Return the open page and the list of its events so far, to which later events are appended.
+
+    Events are console messages, errors, requests and dialogs.  The only one of a good page is the request
+    of the page itself.
+    """
     page = browser.new_page(**options)
     events: list[str] = []
 
@@ -127,7 +131,7 @@ def test_tables_sort_and_lead_to_the_drawing(browser: Any, tmp_path: Path) -> No
     assert column.all_inner_texts() == sorted(kinds) != kinds
     table.locator("button.show").first.click()
     assert page.locator("#graph-view .node.op:focus").count() == 1
-    assert page.locator("#graph-choice").input_value() == "1"
+    assert page.locator("#graph-choice").input_value() == "1"  # the last table is that of the optimized model
     assert len(events) == 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflow files: the order of their steps, and the errors of wrong files."""
+"""Workflow files: the order of their steps, the words of a step, and the errors of wrong files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ STEP = {"one-cmd": "one-pack", "commands": {"input_path": "a", "n": [1, 2], "on"
 STEPS = {"steps": ["S"], "S": STEP}
 EMPTY: dict[str, Any] = {"steps": []}
 WRONG_STEPS: list[Any] = [
-    "x", "one-cmd", {"commands": {}}, {"one-cmd": "x"}, {"one-cmd": "x", "commands": []},
+    "one-cmd and commands", {"commands": {}}, {"one-cmd": "x"}, {"one-cmd": "x", "commands": []},
 ]  # fmt: skip
 
 
 def read(document: object) -> tuple[list[Step], list[str]]:
+    """Return the steps and the warnings of a workflow file that contains ``document``."""
     Path("flow.json").write_text(json.dumps(document))
     warnings: list[str] = []
     return read_workflow("flow.json", warnings.append), warnings
@@ -38,7 +39,7 @@ def test_steps_run_drivers_or_configuration_files() -> None:
         "workflows": ["A", "B"],
         "A": {"cfg-reference": {"path": "a.cfg"}},
         "B": {"run-after": ["A"], "steps": ["T", "S"], "S": STEP, "T": {"one-cmd": "x", "commands": {}}},
-        "C": "ignored",
+        "C": "no workflow, as the list does not name it",
     }
     steps, warnings = read(document)
     keys = {"input_path": "a", "n": "1,2", "on": "True"}
@@ -60,6 +61,7 @@ def test_no_workflow_has_no_steps() -> None:
     [
         ({"d": ["a"], "b": [], "a": ["c"], "c": []}, ["b", "c", "a", "d"]),
         ({"d": [], "a": [], "b": ["a"], "c": []}, ["d", "a", "c", "b"]),  # in the first round, b waits
+        ({"a": [], "d": ["c"], "b": [], "c": []}, ["a", "b", "c", "d"]),  # "c" is first named by d, before b
     ],
 )
 def test_workflows_keep_the_order_of_the_file_in_each_round(
@@ -126,20 +128,24 @@ def test_a_cycle_is_shown() -> None:
 
 
 def workflow(*names: str, after: dict[str, list[str]]) -> dict[str, object]:
-    """Return a workflow file whose workflows each optimize the model into NAME.circle."""
-    step = {"one-cmd": "one-optimize", "commands": {"input_path": "net.tflite", "output_path": ""}}
+    """Return a workflow file whose workflows each optimize the model into NAME.circle.
+
+    ``after``: {workflow: the workflows for which it waits}; the others wait for none.
+    """
     document: dict[str, object] = {"workflows": list(names)}
     for name in names:
         commands = {"input_path": "net.tflite", "output_path": f"{name}.circle"}
         document[name] = {
             "steps": ["S"],
-            "S": {**step, "commands": commands},
+            "S": {"one-cmd": "one-optimize", "commands": commands},
             "run-after": after.get(name, []),
         }
     return document
 
 
-def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onecc_runs_workflows_after_those_for_which_they_wait(
+    run: Run, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
     monkeypatch.setattr(
         "circlekit.toolchain.optimization.optimize",
@@ -167,7 +173,9 @@ def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.
          "FileNotFoundError: Not found given configuration file: none.cfg"),
     ],
 )  # fmt: skip
-def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, object], expected: str) -> None:
+def test_the_error_of_a_wrong_workflow_is_one_line(
+    run: Run, work: Path, change: dict[str, object], expected: str
+) -> None:
     (work / "flow.json").write_text(json.dumps({**workflow("A", "B", after={}), **change}))
     code, out, errors = run(["-W", "flow.json"])
     assert (code, out) == (255, "")
@@ -182,6 +190,15 @@ def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, ob
         ("one-optimize", {"fuse_gelu": "no", "input_path": ""}, []),
         ("one-quantize", {"scale": "2"}, ["--scale", "2"]),
         ("one-infer", {"command": "a b", "driver": "x"}, ["--driver", "x", "--", "a", "b"]),
+    ],
+)
+def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: list[str]) -> None:
+    assert words_of(all_drivers()[tool], keys, "here") == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "keys", "expected"),
+    [
         ("one-optimize", {"fuse_gelo": "yes"}, "unrecognized: fuse_gelo (here; did you mean fuse_gelu"),
         ("one-infer", {"odd": "1"}, "one-infer: the following arguments are unrecognized: odd (here"),
         (
@@ -191,10 +208,7 @@ def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, ob
         ),
     ],
 )
-def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: list[str] | str) -> None:
-    if isinstance(expected, list):
-        assert words_of(all_drivers()[tool], keys, "here") == expected
-        return
+def test_wrong_keys_of_a_step_are_refused(tool: str, keys: dict[str, str], expected: str) -> None:
     with pytest.raises(DriverError) as caught:
         words_of(all_drivers()[tool], keys, "here")
     assert expected in caught.value.message
@@ -220,8 +234,9 @@ def test_keys_of_a_backend_become_its_options() -> None:
         ({"c": ["b", "a"]}, False),
     ],
 )
-def test_one_accepts_one_waiting_workflow_that_is_the_first_or_waits_for_it(
+def test_onecc_of_one_accepts_a_single_waiting_workflow_that_is_the_first_or_waits_for_it(
     waits: dict[str, list[str]], is_refused: bool
 ) -> None:
+    """``waits``: {workflow: those for which it waits}; a is the first workflow of the file."""
     names = ["a", "b", "c"]
     assert _has_cycle_for_one(names, {name: waits.get(name, []) for name in names}) is is_refused

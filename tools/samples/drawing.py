@@ -28,7 +28,7 @@ RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
 
 RECIPE_EVERY, EMPTY_EVERY = 7, 23
 """One sample in RECIPE_EVERY comes from a recipe; one in EMPTY_EVERY may have dimensions of 0.  Neither
-number has a common factor with the number of ``RANKS``, so samples of both kinds have every rank."""
+number has a common factor with the number of ``RANKS``: no rank is left out, also not of empty samples."""
 
 ATTEMPTS = 2 * len(RANKS)
 """The largest number of models drawn in search of one that fits: first of the wanted rank, then of others."""
@@ -57,7 +57,7 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return (operator, {operand: elements}), or None if no operator fits; ``number``: the sample's.
+    """Return (operator, {operand: elements}) for sample ``number``, or None if no operator fits.
 
     The dict has the index operands of a drawn operator; for one of a recipe, all integer operands.
     """

@@ -67,15 +67,21 @@ class TargetWatch:
                 continue
             report.targets.append(check)
             if report.verified and check.regressions and self._is_strict:
-                lost = check.regressions[0]
-                raise EquivalenceError(
-                    f"{target.title} ran the original, but does not run %{lost.result}: {lost.reason}",
-                    f"at {lost.where}",
-                )
+                raise _loss(check)
 
     def _refusal_of(self, target: Target) -> OperatorCheck:
         """Return a function of an operator: why ``target`` cannot run its legalized form, None if it can."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
+
+
+def _loss(check: TargetCheck) -> EquivalenceError:
+    """Return the error about the first operator that the target of ``check`` cannot run any more."""
+    lost = check.regressions[0]
+    if check.before:  # the target did not run all of the original
+        sentence = f"a pass made %{lost.result}, which {check.title} does not run: {lost.reason}"
+    else:
+        sentence = f"{check.title} ran the original, but does not run %{lost.result}: {lost.reason}"
+    return EquivalenceError(sentence, f"at {lost.where}")
 
 
 def _lost_runtime(check: TargetCheck) -> list[str]:

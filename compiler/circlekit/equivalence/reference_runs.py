@@ -117,8 +117,10 @@ def outputs_on(runs: Sequence[Run], model: Model) -> Iterator[list[Array]]:
     """Yield the outputs of another ``model`` on the inputs of each run.
 
     All ``runs`` must have the same kernels; ``model`` runs with these.  It is prepared for running only once.
+    The work of all these runs is announced at the first one.
     """
     if runs:
+        expect_runs(model, sum(1 + len(run.earlier) for run in runs))
         interpreter = interpreter_of(model, runs[0].kernels)
         for run in runs:
             yield run_with_pair(run.label, interpreter, run.inputs, earlier=run.earlier)
@@ -273,7 +275,6 @@ def _later_runs(model: Model, run: Run, earlier: Sequence[Inputs]) -> list[Run]:
     replaces_state = all(isinstance(op, RecurrentLayer) for op in _stateful_operators(model))
     if len(earlier) == 1 or replaces_state:
         del later[1:]  # the others would be equal, or show no more
-    expect_runs(model, sum(1 + len(each.earlier) for each in later))
     outputs = outputs_on(later, model)
     return [replace(run, outputs=arrays) for run, arrays in zip(later, outputs, strict=True)]
 
@@ -292,7 +293,6 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     the small numbers of this set to larger ones and subtract these again, as in a layer norm, and then little
     more than rounding errors is left.
     """
-    expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
     limit = run.max_rounding_error if limit is None else limit
     errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]

@@ -29,9 +29,10 @@ from tests.ops.litert import (
 from tests.ops.quantized import per_tensor
 
 
-def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
+def boxes(seed: int, count: int) -> Array:
+    """Return random boxes [count, 4], many of which overlap."""
     rng = np.random.default_rng(seed)
-    corner = rng.uniform(0, spread, (count, 2))
+    corner = rng.uniform(0, 3, (count, 2))
     other = corner + rng.uniform(0.2, 1.5, (count, 2))
     out = np.concatenate([corner, other], axis=1)
     swapped = rng.uniform(size=count) < 0.3
@@ -40,6 +41,7 @@ def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
 
 
 def scores(seed: int, count: int) -> Array:
+    """Return scores [count] from 0.01 to 0.99 in random order, no two of them equal."""
     return np.random.default_rng(seed).permutation(np.linspace(0.01, 0.99, count)).astype(np.float32)
 
 
@@ -107,6 +109,10 @@ OPTIONS: dict[str, Any] = {
 
 
 def detector(values: list[Value], **changes: Any) -> OpaqueOp:
+    """Return the operator on ``values``: box codes, scores, anchors.
+
+    ``changes``: options other than OPTIONS; None: the option is absent.
+    """
     options = {k: v for k, v in {**OPTIONS, **changes}.items() if v is not None}
     size = options["max_detections"] * options["max_classes_per_detection"]
     shapes = [(1, size, 4), (1, size), (1, size), (1,)]
@@ -117,6 +123,10 @@ def detector(values: list[Value], **changes: Any) -> OpaqueOp:
 
 
 def scene(seed: int, count: int = 30, classes: int = 5) -> tuple[Array, Array, Array]:
+    """Return random box codes, scores and anchors.
+
+    The scores are from 0.001 to 0.999, no two of them equal.  Of 5 classes, the first is the background.
+    """
     rng = np.random.default_rng(seed)
     codes = rng.normal(0, 2, (1, count, 4))
     likely = rng.permutation(np.linspace(0.001, 0.999, count * classes)).reshape(1, count, classes)
@@ -124,28 +134,39 @@ def scene(seed: int, count: int = 30, classes: int = 5) -> tuple[Array, Array, A
     return tuple(a.astype(np.float32) for a in (codes, likely, anchors))  # type: ignore[return-value]
 
 
-def check_detector(op: OpaqueOp, *inputs: Array) -> None:
+def check_detector(op: OpaqueOp, *inputs: Array) -> int:
+    """Assert that the results are those of LiteRT; return the last one, the count.
+
+    ``inputs``: the box codes and the scores; the anchors are a constant of ``op``.
+    """
     wanted = run_litert(graph_of(op), inputs)
     got = evaluate(op, [*inputs, *(v.array() for v in op.inputs[len(inputs) :] if v is not None)])
-    slots = 1 if options_of(op).get("use_regular_nms") else got[1].shape[1] // OPTIONS["max_detections"]
-    rows = int(wanted[3][0]) * slots  # LiteRT does not write the rows after these
+    # with use_regular_nms, detections are counted; else boxes, which have one row for each of several classes
+    options = options_of(op)
+    rows_of_one = 1 if options.get("use_regular_nms") else options["max_classes_per_detection"]
+    rows = int(wanted[3][0]) * rows_of_one  # LiteRT does not write the rows after these
     for ours, theirs in zip(got[:3], wanted[:3], strict=True):
         assert ours.shape == theirs.shape
         assert_close(ours[:, :rows], theirs[:, :rows], FLOAT_TOLERANCE)
     assert_close(got[3], wanted[3])
+    return int(got[3][0])
 
 
 @pytest.mark.parametrize("regular", [False, True, None])
 @pytest.mark.parametrize("classes", [4, 5])
 @pytest.mark.parametrize("per_box", [1, 3])
-@pytest.mark.parametrize("threshold", [0.2, 0.9])
-def test_detections(regular: bool | None, classes: int, per_box: int, threshold: float) -> None:
+@pytest.mark.parametrize(("threshold", "is_full"), [(0.2, True), (0.97, False)])
+def test_detections(
+    regular: bool | None, classes: int, per_box: int, threshold: float, is_full: bool
+) -> None:
+    """The largest number of detections is reached only if the threshold lets enough scores through."""
     codes, likely, anchors = scene(5, classes=classes)
     op = detector(
         [var(codes), var(likely), const(anchors)], use_regular_nms=regular, nms_score_threshold=threshold,
         max_classes_per_detection=per_box,
     )  # fmt: skip
-    check_detector(op, codes, likely)
+    count = check_detector(op, codes, likely)
+    assert count == OPTIONS["max_detections"] if is_full else 0 < count < OPTIONS["max_detections"]
 
 
 @pytest.mark.parametrize("regular", [False, True])
@@ -161,12 +182,18 @@ def test_detections_of_quantized_data() -> None:
     codes, likely, anchors = (
         rng.integers(0, 256, shape).astype(np.uint8) for shape in ((1, 30, 4), (1, 30, 5), (30, 4))
     )
-    anchors[:, 2:] = np.maximum(anchors[:, 2:], 20)
+    anchors[:, 2:] = np.maximum(anchors[:, 2:], 20)  # no tiny boxes, for which rounding decides on overlaps
     values = [var(codes), var(likely), const(anchors)]
     for value, scale, zero in zip(values, (0.05, 1 / 256, 1 / 256), (128, 0, 0), strict=True):
         value.quantization = per_tensor(scale, zero)
     likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two scores are equal
     check_detector(detector(values, use_regular_nms=True), codes, likely)
+
+
+def test_further_numbers_of_a_box_code_are_not_read() -> None:
+    codes, likely, anchors = scene(5)
+    codes = np.concatenate([codes, codes[..., :2]], axis=2)
+    check_detector(detector([var(codes), var(likely), const(anchors)]), codes, likely)
 
 
 def test_there_must_be_as_many_anchors_as_boxes() -> None:
@@ -269,7 +296,7 @@ def test_options_that_litert_refuses(change: dict[str, Any], sentence: str) -> N
     with pytest.raises(ModelError, match=sentence):
         evaluate(op, [codes, likely, anchors])
     for value in op.results:
-        value.shape = (1,)
+        value.shape = (1,)  # the real shape may have a negative dimension, which no file holds
     with pytest.raises(RuntimeError, match="failed to invoke"):
         run_litert(graph_of(op), [codes, likely])
 
@@ -310,7 +337,7 @@ def test_boxes_and_scores_fit_together(shapes: tuple[tuple[int, ...], ...], sent
         NonMaxSuppressionV4(*values, const(4, np.int32), single(0.5), single(0.0))
 
 
-def test_types_of_selected_boxes() -> None:
+def test_types_of_the_results_of_suppression() -> None:
     b, s, size = var(boxes(1, 6)), var(scores(2, 6)), const(4, np.int32)
     thresholds = [single(0.5), single(0.0)]
     v4 = NonMaxSuppressionV4(b, s, size, *thresholds)

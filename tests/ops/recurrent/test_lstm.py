@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.interp import evaluate
 from circlekit.interp.interpreter import Interpreter
@@ -149,13 +150,13 @@ def test_full(form: frozenset[str], kind: str, version: int) -> None:
     check_runs(op, steps, tolerance=FLOAT_TOLERANCE if kind == "float" else HYBRID_TOLERANCE)
 
 
-def test_basic() -> None:
+@pytest.mark.parametrize("act", [Activation.TANH, Activation.NONE])  # which has no effect
+def test_basic(act: Activation) -> None:
     make, rng = Maker(6), np.random.default_rng(6)
     x, before, cells = (rng.normal(0, 1, (2, n)).astype(np.float32) for n in (3, 4, 4))
     weights, bias = make.matrix(16, 7), make.vector(16)
-    op = Lstm(
-        var(x), var(before), weights, bias, var(cells), kernel_type=LSTMKernelType.BASIC, act=Activation.TANH
-    )
+    op = Lstm(var(x), var(before), weights, bias, var(cells), kernel_type=LSTMKernelType.BASIC, act=act)
+    assert undefined(Model([graph_of(op)])) is None
     assert op.required_version() == 2
     check(op, x, before, cells)
 

@@ -13,18 +13,19 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape
-from circlekit.passes.support.binary_codes import Coded, Info, Item, read_info
+from circlekit.passes.support.binary_codes import Coded, Info, read_info
 from tests.ops.matmul.bcq_codes import codes, read_plainly
 
-CLUSTERS = [[2, 1], [1, 2]]
-HIDDEN = 33
+CLUSTERS = [[2, 1], [1, 2]]  # bits and rows: a row of two codes, and two rows of one code
+HIDDEN = 33  # one column more than a word has bits
 SCALES, WORDS = codes(CLUSTERS, HIDDEN)
 WEIGHTS = read_plainly(SCALES, WORDS, CLUSTERS, HIDDEN).astype(np.float32)
 
-START, END = -1_999_999_973, 1_999_999_973
+START, END = -1_999_999_973, 1_999_999_973  # as ONE writes them
 
 
 def bundle(name: str = "w", changes: Mapping[str, Array] = MappingProxyType({})) -> list[Value]:
+    """Return the constants of a bundle in ONE's order; ``changes``: other arrays, by item."""
     arrays = {
         "DO_W_X": np.array([True]),
         "ALPHA": SCALES,
@@ -114,7 +115,7 @@ CLUSTER_COUNT = (
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"NUMBER": np.array([2, 9], np.int32)}, None),
+        ({"NUMBER": np.array([2, 9], np.int32)}, None),  # the last number has no meaning
         ({"ROWS": np.array([1, 2, 9], np.int32), "BITS": np.array([2, 1, 9], np.int32)}, None),
         ({"NUMBER": np.zeros(0, np.int32)}, WRONG_CLUSTERS.format(0, [2, 1], [1, 2])),
         ({"NUMBER": np.array([0], np.int32)}, WRONG_CLUSTERS.format(0, [2, 1], [1, 2])),
@@ -132,7 +133,7 @@ CLUSTER_COUNT = (
         ),
         (
             {"NUMBER": np.array([1], np.int32), "ALPHA": SCALES[:2], "BINARY": WORDS[:2]},
-            None,
+            None,  # only the first cluster
         ),
         (
             {
@@ -157,15 +158,11 @@ def test_bundles_are_coded_or_wrong(changes: dict[str, Array], found: str | None
     assert len(info.coded) == (found is None)
 
 
-def test_items_are_positions_in_a_bundle() -> None:
-    assert [item.name for item in Item] == ["DO_W_X", "ALPHA", "BINARY", "NUMBER", "ROWS", "BITS", "WEIGHTS"]
-    assert int(Item.WEIGHTS) == 6
-
-
 SQUARE = np.arange(9, dtype=np.float32).reshape(3, 3)
 
 
 def coded(weights: Array = WEIGHTS) -> Coded:
+    """Return the codes of WEIGHTS as those of the constant ``weights``."""
     return Coded("w", weights, SCALES, WORDS, np.array(CLUSTERS, np.int32))
 
 
@@ -177,17 +174,19 @@ def coded(weights: Array = WEIGHTS) -> Coded:
         (WEIGHTS, WEIGHTS + 1, False),
         (WEIGHTS, WEIGHTS.T + 1, False),
         (WEIGHTS, WEIGHTS[:2], False),
-        (WEIGHTS, WEIGHTS.T.reshape(3, 33), False),
-        (WEIGHTS, WEIGHTS.T.reshape(11, 9).T.copy().T, False),
+        (WEIGHTS, WEIGHTS.T.reshape(3, 33), False),  # not transposed back
+        (WEIGHTS, WEIGHTS.reshape(11, 9).T, False),  # transposed back, it has the elements in another shape
         (SQUARE, SQUARE.T, True),
         (WEIGHTS.reshape(1, 3, 33), WEIGHTS.T, True),
     ],
 )
-def test_source_of_a_constant(weights: Array, constant: Array, expected: bool) -> None:
+def test_codes_belong_to_their_weights_or_the_transpose(
+    weights: Array, constant: Array, expected: bool
+) -> None:
     assert coded(weights).is_source_of(np.ascontiguousarray(constant)) is expected
 
 
-def test_distance_of_decoded_weights() -> None:
+def test_distance_is_relative_to_the_norm_of_the_given_weights() -> None:
     table = WEIGHTS + np.float32(0.5)
     expected = np.linalg.norm(WEIGHTS - table) / np.linalg.norm(table)
     assert coded().distance(table) == pytest.approx(expected, 1e-5)

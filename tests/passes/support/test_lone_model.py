@@ -30,7 +30,7 @@ def test_values_that_at_most_two_pure_operators_compute_from_constants(body: str
 
 
 def test_values_with_many_paths_to_a_constant() -> None:
-    """200 ** 4 paths lead to the constant."""
+    """200 ** 4 paths lead to the constant: each value is visited once, not each path."""
     lines = [f"%v{i + 1} = AddN({', '.join([f'%v{i}'] * 200)})" for i in range(4)]
     constant = "%v0 = const f32[1] [0.0]"
     model = parse_model(f"graph main(%x: f32[1]) -> %y {{ {constant} {' '.join(lines)} %y = Add(%x, %v4) }}")

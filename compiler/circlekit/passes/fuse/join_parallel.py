@@ -261,8 +261,10 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return sentence
         if result.shape is None:
             return f"%{result.name}: expected a known rank"
-        if not same_grid(result.quantization, other.quantization) or is_per_channel(result):
-            return f"%{result.name}: expected the quantization of %{other.name}, per tensor"
+        if is_per_channel(result):
+            return f"%{result.name}: expected a quantization per tensor"
+        if not same_grid(result.quantization, other.quantization):
+            return f"%{result.name}: expected the quantization of %{other.name}"
     moved: int | None = None
     if isinstance(first, Reshape):
         moved = _axis_after_reshape([v.shape for v in parts], [op.output.shape for op in users], axis)
