@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks as exporters from PyTorch write them: NCHW, with transposes around each convolution."""
+"""A builder of networks as exporters from PyTorch write them.
+
+Images are NCHW, with transposes around the operators that need NHWC, such as convolutions.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from circlekit.ops.reduction.normalization import Softmax
 from circlekit.ops.reduction.reduce import Mean
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+"""The permutations that turn an image into this layout."""
 
 
 class Net:
@@ -71,7 +75,7 @@ class Net:
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """A convolution, padded by kernel // 2: by SAME, or by a Pad if stride > 1; ``kernel`` is odd."""
+        """A convolution, padded by kernel // 2: by SAME, or by a Pad if stride > 1; ``kernel`` must be odd."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
