@@ -75,7 +75,7 @@ class Net:
         return self.add(Add(x, self.floats(self.random.normal(0, 0.5, shape))))
 
     def conv(self, x: Value, out: int, kernel: int = 3, stride: int = 1, bias: bool = False) -> Value:
-        """A convolution, padded by kernel // 2: by SAME, or by a Pad if stride > 1; ``kernel`` must be odd."""
+        """A convolution, padded by kernel // 2: by SAME, or by a Pad if stride > 1; ``kernel`` is odd."""
         channels = x.static_shape[1]
         x = self.permute(x, *NHWC)
         same = kernel == 1 or stride == 1
