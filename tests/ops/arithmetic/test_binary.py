@@ -122,6 +122,14 @@ def test_a_floor_mod_of_zero_has_the_sign_of_the_dividend() -> None:
     np.testing.assert_array_equal(np.signbit(out), [True, False, False, True, True, False])
 
 
+def test_a_quotient_above_all_integers_is_the_largest() -> None:
+    """That is -2^31 / -1 only."""
+    x = np.array([-(2**31), -(2**31), 1 - 2**31, 2**31 - 1], np.int32)
+    y = np.array([-1, 1, -1, -1], np.int32)
+    (out,) = check(Div(var(x), var(y)), x, y)
+    assert out[0] == 2**31 - 1
+
+
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
 def test_integer_division_by_zero_is_refused(kind: type[Div]) -> None:
     x, y = np.array([1, 2], np.int32), np.array([1, 0], np.int32)
