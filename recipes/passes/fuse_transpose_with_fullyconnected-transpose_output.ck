@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %y: expected an operand from a Transpose that swaps the last two axes, has one user and reads no variable
+# Refused: %y: expected an operand from a Transpose that swaps the last two axes, is used once and reads no variable
 
 graph main(%x: f32[2,4], %w: f32[4,3]) -> %y, %t {
   %t = Transpose(%w, [1,0])
@@ -9,5 +9,5 @@ graph main(%x: f32[2,4], %w: f32[4,3]) -> %y, %t {
 rules {
   passes(fuse_transpose_with_fullyconnected)
   unchanged()
-  refused("expected an operand from a Transpose that swaps the last two axes, has one user and reads no variable")
+  refused("expected an operand from a Transpose that swaps the last two axes, is used once and reads no variable")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %z: expected an operand from a Transpose that swaps the last two axes, has one user and reads no variable
+# Refused: %z: expected an operand from a Transpose that swaps the last two axes, is used once and reads no variable
 
 graph main(%x: f32[1,2]) -> %z {
   %w = const f32[3,2] gaussian(0, 0.4)
@@ -15,5 +15,5 @@ graph main(%x: f32[1,2]) -> %z {
 rules {
   passes(fuse_transpose_with_fullyconnected)
   unchanged()
-  refused("%z: expected an operand from a Transpose that swaps the last two axes, has one user and reads no variable")
+  refused("%z: expected an operand from a Transpose that swaps the last two axes, is used once and reads no variable")
 }

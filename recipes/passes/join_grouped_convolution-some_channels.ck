@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %x: has 6 channels, 4 are read
+# Refused: %x: has shape [1,5,5,6], 4 channels are read
 
 graph main(%x: f32[1,5,5,6]) -> %y, %r {
   %v = const f32[3,3,3,2] gaussian(0, 0.3)
@@ -15,5 +15,5 @@ rules {
   passes(join_grouped_convolution)
   format(tflite)
   unchanged()
-  refused("%x: has 6 channels, 4 are read")
+  refused("%x: has shape [1,5,5,6], 4 channels are read")
 }

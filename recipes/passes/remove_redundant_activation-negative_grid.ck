@@ -9,5 +9,5 @@ graph main(%x: f32[40]) -> %z {
 rules {
   passes(remove_redundant_activation)
   unchanged()
-  refused("%y: expected a grid that begins at 0 or above, got -1")
+  refused("%y: min is -1, expected 0 or above")
 }

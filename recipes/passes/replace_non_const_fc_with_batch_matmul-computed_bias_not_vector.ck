@@ -8,5 +8,5 @@ graph main(%x: f32[4,3], %w: f32[4,3], %b: f32[4,1]) -> %y {
 rules {
   passes(replace_non_const_fc_with_batch_matmul)
   unchanged()
-  refused("expected a bias of rank 1 or a constant one, got f32[4,1]")
+  refused("expected a bias of rank 1 or a plain constant, got f32[4,1]")
 }

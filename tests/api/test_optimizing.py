@@ -163,8 +163,15 @@ def test_an_internal_error_on_an_invalid_model_becomes_a_model_error(
 ) -> None:
     if not is_valid:
         model.main.ops[0].set_input(0, model.main.ops[0].output)
-    with pytest.raises(error), blaming_model(model, "net.circle"):
+    with pytest.raises(error), blaming_model(model):
         raise raised("by hand")
+
+
+def test_an_invalid_model_without_a_file_is_called_the_model(model: circlekit.Model) -> None:
+    model.main.ops[0].set_input(0, model.main.ops[0].output)
+    model.source = None
+    with pytest.raises(ModelError, match="invalid model: the model: graph main"), blaming_model(model):
+        raise IndexError
 
 
 def test_a_broken_shape_rule_is_found_behind_unknown_ranks() -> None:
@@ -174,7 +181,7 @@ def test_a_broken_shape_rule_is_found_behind_unknown_ranks() -> None:
     for op in model.main:
         op.output.shape = ()
     sentence = r"invalid model: shapes \[2,3\] and \[2\] do not broadcast"
-    with pytest.raises(ModelError, match=sentence), blaming_model(model, "net.circle"):
+    with pytest.raises(ModelError, match=sentence), blaming_model(model):
         raise IndexError
 
 

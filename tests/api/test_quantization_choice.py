@@ -11,10 +11,14 @@ import pytest
 
 import circlekit
 from circlekit.api import quantization_choice, quantizing
+from circlekit.api.quantization_choice import QuantizationChoice
 from circlekit.errors import ModelError
 from circlekit.quant.mixed.mixed_precision import Raised
 from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import ranges_of
+from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.technique_search import TechniqueSearch
+from circlekit.targets.target import find_target
 
 NET = """
 graph main(%x: f32[1,8]) -> %y {
@@ -167,3 +171,34 @@ def test_the_interface_of_trials_is_float(monkeypatch: pytest.MonkeyPatch) -> No
     circlekit.quantize(model, "int16x8", SAMPLES, inputs="integer", outputs="integer", seconds=1e-9)
     assert plans
     assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["i16", "i16"]
+
+
+def test_raising_an_operator_that_is_named_like_a_class_raises_no_other() -> None:
+    """TensorFlow names the first Relu of a model Relu."""
+    plan = plan_with_raised({}, {"Relu": "int16x8"})
+    assert plan == {"a": "int8", "Relu": "int16x8", "b": "int8", "Relu_1": "int8"}
+
+
+def test_the_scheme_that_the_user_chose_for_a_raised_operator_counts() -> None:
+    """Of the user's patterns, the last one that selects the operator counts, as without raised operators."""
+    plan = plan_with_raised({"RELU": "int8", "Relu_1": "float"}, {"Relu_1": "int16x8", "a": "int16x8"})
+    assert plan == {"a": "int16x8", "Relu": "int8", "b": "int8", "Relu_1": "float"}
+
+
+def plan_with_raised(operators: dict[str, str], raised: dict[str, str]) -> dict[str, str]:
+    """Return the scheme of each operator of a plan, by the name of its result."""
+    model = circlekit.parse("""
+        graph main(%x: f32[1,4]) -> %Relu_1 {
+          %w = const f32[4,4] gaussian(0, 1)
+          %a = FullyConnected(%x, %w)
+          %Relu = Relu(%a)
+          %b = FullyConnected(%Relu, %w)
+          %Relu_1 = Relu(%b)
+        }""")
+    samples = [[np.random.default_rng(seed).normal(size=(1, 4)).astype(np.float32)] for seed in range(4)]
+    choice = QuantizationChoice(
+        SCHEMES["int8"], "min_max", operators, None, find_target("litert"), (None, None), given=()
+    )
+    ranges = ranges_of(model, circlekit.calibrate(model, samples))
+    found = choice.plan(model, ranges, raised).main.operators
+    return {name: op.scheme for name, op in found.items()}

@@ -175,16 +175,19 @@ def test_an_output_with_a_problem_is_not_counted_as_an_operator(
     assert len(flags) == 1 + (operator == "Ceil")
 
 
-def test_the_verdict_names_all_targets(
+def test_each_target_has_its_own_verdict(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     for targets, verdict in (
         ("tflm", "TensorFlow Lite for Microcontrollers runs it"),
-        ("tflm,luci", "TensorFlow Lite for Microcontrollers and ONE's interpreter run it"),
+        ("tflm,luci", "TensorFlow Lite for Microcontrollers runs it; ONE's interpreter runs it"),
     ):
         assert main([files[1], "--target", targets]) == 0
         assert capsys.readouterr().out.splitlines() == [f"{files[1]}: {verdict}"]
+    assert main([files[0], "--target", "tflm,luci"]) == 1
+    verdict = "TensorFlow Lite for Microcontrollers cannot run 1 of 1 operators; ONE's interpreter runs it"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{files[0]}: {verdict}"
 
 
 def test_a_model_from_the_standard_input_is_named(

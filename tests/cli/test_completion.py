@@ -45,6 +45,9 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["run", "-o", "net.t"], {"net.tflite"}),
         (["quantize", "-o", "net.t"], {"net.tflite"}),
         (["calibrate", "net.tflite", "net.t"], {"net.tflite"}),
+        (["run", "--inputs", "net.t"], {"net.tflite"}),
+        (["run", "--signature", "net.t"], {""}),  # a name is no path
+        (["optimize", "--freeze_batchnorm", "net.t"], {"net.tflite"}),
         (["recipe", "net.t"], {"net.tflite"}),
         (["recipe", "net.ck", "net.t"], {"net.tflite"}),
         (["dredd", "--keep", "n"], {"nets"}),

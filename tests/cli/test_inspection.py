@@ -116,6 +116,17 @@ def test_inspect_summarizes(
     )
 
 
+@pytest.mark.parametrize(("text", "line"), [("", "operators   0"), ("%y = Neg(%x)", "operators   1: 1 NEG")])
+def test_inspect_lists_no_kinds_if_there_are_no_operators(
+    text: str, line: str, tmp_path: Path, capsys: Output
+) -> None:
+    path = write(
+        tmp_path / "model.circle", f"graph main(%x: f32[2]) -> {'%y' if text else '%x'} {{ {text} }}"
+    )
+    assert inspection.circle_inspect([path]) == 0
+    assert line in [row.strip() for row in capsys.readouterr().out.splitlines()]
+
+
 def test_several_files_are_an_array(circle: str, capsys: Output) -> None:
     assert inspection.circle_inspect(["--json", circle, circle]) == 0
     first, second = json.loads(capsys.readouterr().out)

@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
 from circlekit.cli.optimize import optimize as main
+from circlekit.equivalence.litert import run_litert
 from circlekit.io.write.save import save as to_file
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Array
 from circlekit.ops.convolution.conv import TransposeConv
+from tests.passes.kit import assert_close
+from tests.recorded_values import recorded
 
 AT_MOST = {"cbr": 10, "dcgan": 10, "unet": 18, "resnet": 20, "mbv2": 22, "llm_block": 40}
 """The largest number of operators that the optimized circle file may have."""
@@ -28,26 +28,6 @@ AS_TFLITE = {"dcgan": 7, "unet": 16}
 
 TOLERANCE = 1e-4
 """The allowed difference from PyTorch, as a fraction of the largest magnitude."""
-
-
-def recorded(shared: Path, name: str, prefix: str) -> list[Array]:
-    with np.load(shared / "models" / "tico" / f"{name}.npz") as file:
-        return [file[f"{prefix}{i}"] for i in range(sum(n.startswith(prefix) for n in file.files))]
-
-
-def assert_close(found: list[Array], wanted: list[Array]) -> None:
-    for a, b in zip(found, wanted, strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE * float(np.abs(b).max()))
-
-
-def run_litert(path: Path, inputs: list[Array]) -> list[Array]:
-    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    interpreter.allocate_tensors()
-    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 @pytest.mark.parametrize("name", AT_MOST)
@@ -69,9 +49,9 @@ def test_circle_values_stay_equal_after_o1(shared: Path, tmp_path: Path, name: s
         (before.main.outputs, after.main.outputs),
     ):
         assert [(v.name, v.type) for v in old] == [(v.name, v.type) for v in new]
-    inputs, outputs = recorded(shared, name, "in"), recorded(shared, name, "out")
-    assert_close(circlekit.run(before, inputs), outputs)
-    assert_close(circlekit.run(after, inputs), outputs)
+    inputs, outputs = recorded(source.with_suffix(".npz"))
+    assert_close(circlekit.run(before, inputs), outputs, tolerance=TOLERANCE)
+    assert_close(circlekit.run(after, inputs), outputs, tolerance=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", AT_MOST)
@@ -81,8 +61,8 @@ def test_tflite_values_stay_equal_after_o1(shared: Path, tmp_path: Path, name: s
     ops = circlekit.load(target).main.ops
     if name in AS_TFLITE:
         assert len(ops) == AS_TFLITE[name]
-    inputs, outputs = recorded(shared, name, "in"), recorded(shared, name, "out")
-    assert_close(run_litert(target, inputs), outputs)
+    inputs, outputs = recorded(source.with_suffix(".npz"))
+    assert_close(run_litert(target.read_bytes(), inputs), outputs, tolerance=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", AT_MOST)

@@ -213,6 +213,17 @@ def test_random_inputs_are_large_enough_for_the_model(capsys: Output, tmp_path: 
     assert "%y: float32[1,99,2]" in out
 
 
+@pytest.mark.parametrize(("type_", "is_possible"), [("f32[*]", True), ("bf16[2]", False)])
+def test_own_inputs_are_suggested_where_they_can_be_given(
+    type_: str, is_possible: bool, capsys: Output, tmp_path: Path
+) -> None:
+    (tmp_path / "net.ck").write_text(f"graph main(%x: {type_}) -> %y {{ %y = Neg(%x) : {type_} }}")
+    assert run_command([str(tmp_path / "net.ck")]) == 1
+    error = capsys.readouterr().err
+    assert "cannot make inputs for %x" in error
+    assert ("--inputs DATA" in error) is is_possible
+
+
 def test_times_are_aligned_to_the_right(net: str, capsys: Output) -> None:
     assert run_command([net, "--per-op"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -157,6 +157,9 @@ def test_outcomes_of_arrays() -> None:
     one = np.ones(2, np.float32)
     assert str(compare_arrays("a", one, one)) == "a: all elements are equal"
     assert str(compare_arrays("a", one, np.ones(3, np.float32))) == "a: shapes [2] and [3] differ"
+    short, long = np.array(["ab"]), np.array(["ab"], "U9")  # the dtype has the length of the longest string
+    assert str(compare_arrays("a", short, long)) == "a: all elements are equal"
+    assert str(compare_arrays("a", short, long.astype("S"))) == "a: dtypes <U2 and |S9 differ"
     assert str(Outcome("a")) == "a: empty"
     assert Outcome("a").equal
     assert not Outcome("a", reason="missing").equal

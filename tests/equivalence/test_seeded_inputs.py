@@ -110,7 +110,7 @@ def test_thresholds_among_the_edges_need_no_further_sets() -> None:
 
 
 def test_quantized_data_uses_its_whole_range() -> None:
-    scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
+    scale = Quantization.per_tensor(0.5, 3)
     value = Value("x", DType.INT16, (4000,), None, scale)
     assert np.unique(make_input(value, BOUNDARY)).tolist() == [-32768, 3, 32767]
     assert make_input(value, NORMAL).min() < -30000
@@ -224,7 +224,7 @@ def test_complex_numbers_have_two_independent_parts() -> None:
 )
 def test_a_zero_point_beyond_its_dtype_is_clipped(zero_point: int, dtype: DType, stored: int) -> None:
     """A float input is not quantized, so its zero is 0."""
-    scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
+    scale = Quantization.per_tensor(0.5, zero_point)
     assert make_input(Value("x", dtype, (2,), None, scale), ZERO).tolist() == [stored] * 2
 
 
@@ -251,7 +251,7 @@ def test_positive_and_negative_sets_have_one_sign(dtype: DType) -> None:
 
 
 def test_quantized_integers_are_on_one_side_of_the_zero_point() -> None:
-    scale = Quantization(np.array([0.5], np.float32), np.array([3], np.int64))
+    scale = Quantization.per_tensor(0.5, 3)
     value = Value("x", DType.UINT8, (400,), None, scale)
     assert (make_input(value, InputSet("positive")).min(), make_input(value, InputSet("negative")).max()) == (
         3,
@@ -291,7 +291,7 @@ def test_an_input_beyond_the_memory_limit_is_refused() -> None:
 def test_edges_of_indices_fit_the_table_and_the_dtype(
     dtype: DType, zero_point: int, bound: int, edges: list[int]
 ) -> None:
-    scale = Quantization(np.array([0.5], np.float32), np.array([zero_point], np.int64))
+    scale = Quantization.per_tensor(0.5, zero_point)
     value = Value("i", dtype, (40,), None, scale)
     for which in (NORMAL, BOUNDARY, ZERO):
         array = make_input(value, which, use=InputUse(bound)).astype(int)

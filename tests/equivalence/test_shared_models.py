@@ -5,28 +5,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 import circlekit
+from tests.passes.kit import assert_close
+from tests.recorded_values import recorded
 
 TOLERANCE = {"tico": 1e-4, "tensorflow": 1e-5, "mlperf_tiny": 1e-5}
 """Largest difference from the recorded results, as a fraction of the largest magnitude, by folder."""
 
 
-def recorded(path: Path, prefix: str) -> list[np.ndarray]:
-    with np.load(path.with_suffix(".npz")) as file:
-        return [file[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in file.files))]
-
-
 def check_results(model: circlekit.Model, path: Path) -> None:
-    results = circlekit.run(model, recorded(path, "in"))
-    for value, found, wanted in zip(model.main.outputs, results, recorded(path, "out"), strict=True):
-        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), value.name
-        error = np.abs(found.astype(np.float64) - wanted).max()
-        largest = np.abs(wanted.astype(np.float64)).max()
-        exact = wanted.dtype.kind in "iub"
-        allowed = 0 if exact else TOLERANCE[path.parent.name] * largest
-        assert error <= allowed, value.name
+    inputs, wanted = recorded(path.with_suffix(".npz"))
+    assert_close(circlekit.run(model, inputs), wanted, path.name, TOLERANCE[path.parent.name])
 
 
 def test_optimized_models_compute_what_was_recorded(model_path: Path) -> None:

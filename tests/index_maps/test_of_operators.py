@@ -94,7 +94,7 @@ def changed(call: str) -> Iterator[tuple[str, Op]]:
                 if what == "dtype":
                     each.dtype = i16
                 elif what == "quantization":
-                    each.quantization = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+                    each.quantization = Quantization.per_tensor(1.0)
                 elif what == "channels":
                     each.quantization = scales
                 elif what == "variable":

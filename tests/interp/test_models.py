@@ -9,14 +9,14 @@ import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from circlekit.equivalence.litert import run_litert
 from circlekit.interp import run
 from circlekit.io.read.load import load
-from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from tests.conftest import SHARED, without
 from tests.ops.litert import assert_close
+from tests.recorded_values import recorded
 
 TOLERANCE = {"tico": 1e-4}
 """{folder: allowed difference, as a fraction of the largest magnitude}.
@@ -29,14 +29,6 @@ LITERT_TOLERANCE = 1e-5
 
 TRAPS = SHARED / "peer" / "traps"
 """Tiny models on which passes of ONE were tried, with recorded inputs and outputs."""
-
-
-def recorded(path: Path) -> tuple[list[Array], list[Array]]:
-    """Return the inputs and the outputs in an npz file, in the order of the graph."""
-    with np.load(path) as data:
-        sides = [[data[f"{side}{i}"] for i in range(len(data.files)) if f"{side}{i}" in data.files]
-                 for side in ("in", "out")]  # fmt: skip
-    return sides[0], sides[1]
 
 
 def check_recorded(model_path: Path, npz: Path, tolerance: float) -> None:
@@ -66,19 +58,8 @@ def test_model_with_a_version_that_reference_kernels_lack(shared: Path) -> None:
             code.version = 1
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
-    np.testing.assert_array_equal(got, run_reference(bytes(builder.Output()), inputs)[0])
+    np.testing.assert_array_equal(got, run_litert(bytes(builder.Output()), inputs)[0])
     assert np.count_nonzero(got != wanted[0])
-
-
-def run_reference(model: bytes, inputs: list[Array]) -> list[Array]:
-    """Return the outputs of a ``.tflite`` file, computed by LiteRT's reference kernels."""
-    kind = OpResolverType.BUILTIN_REF
-    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
-    interpreter.allocate_tensors()
-    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 CASES = sorted(TRAPS.glob("*/model.tflite"))

@@ -6,27 +6,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
+from circlekit.equivalence.litert import run_litert
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.save import encoded, to_bytes
 from circlekit.ir.op import OpaqueOp
-from circlekit.ir.value import Array
+from circlekit.ops.numerics.output_stage import Kernels
 from tests.io.models import File
 from tests.io.oracles import LITERT
-
-
-def outputs(data: bytes, path: Path) -> list[Array]:
-    """Return LiteRT's results for the recorded inputs ``in0``, ``in1``... next to the model."""
-    given = np.load(path.with_suffix(".npz"))
-    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
-    interpreter.allocate_tensors()
-    for index, detail in enumerate(interpreter.get_input_details()):
-        interpreter.set_tensor(detail["index"], given[f"in{index}"])
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
+from tests.passes.kit import assert_close
+from tests.recorded_values import recorded
 
 
 def test_values_stay_equal_after_saving(model_path: Path) -> None:
@@ -38,15 +28,12 @@ def test_values_stay_equal_after_saving(model_path: Path) -> None:
     model = load(model_path)
     far = b"".join(encoded(model, "tflite", 0).pieces())
     back = to_bytes(load_bytes(to_bytes(model, "circle")), "tflite")
+    inputs, expected = recorded(model_path.with_suffix(".npz"))
+    tolerance = 1e-4  # LiteRT cannot read a circle file: compare with PyTorch
     if model.format == "tflite":
-        expected, tolerance = outputs(model_path.read_bytes(), model_path), 0.0
-    else:  # LiteRT cannot read the original: compare with PyTorch
-        given = np.load(model_path.with_suffix(".npz"))
-        expected, tolerance = [given[n] for n in sorted(given.files) if n.startswith("out")], 1e-4
+        expected, tolerance = run_litert(model_path.read_bytes(), inputs, Kernels.OPTIMIZED), 0.0
     for saved in (to_bytes(model, "tflite"), far, back):
-        for a, b in zip(outputs(saved, model_path), expected, strict=True):
-            assert (a.dtype, a.shape) == (b.dtype, b.shape)
-            assert np.abs(a - b).max() <= tolerance * np.abs(b).max()
+        assert_close(run_litert(saved, inputs, Kernels.OPTIMIZED), expected, tolerance=tolerance)
 
 
 def test_custom_options_after_the_flatbuffer_stay_there() -> None:

@@ -15,8 +15,8 @@ LINES = ("%a = Neg(%x)", "%b = Add(%a, %x)", "%c = Abs(%b)", "%y = Sin(%c)")
 
 def test_the_lines_around_an_operator() -> None:
     model = parse_model(graph_text(*LINES), "net.ck")
-    assert place(model.main.ops[1], model, "rhs").split("\n  ") == [
-        "at net.ck > main > op 1 Add > rhs",
+    assert place(model.main.ops[1], model).split("\n  ") == [
+        "at net.ck > main > op 1 Add",
         "   0  %a = Neg(%x)      : f32[1,4]",
         ">  1  %b = Add(%a, %x)  : f32[1,4]",
         "   2  %c = Abs(%b)      : f32[1,4]",

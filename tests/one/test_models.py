@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import circlekit
-from circlekit.ir.value import Array
 from tests.conftest import SHARED, without
+from tests.passes.kit import assert_close
+from tests.recorded_values import recorded
 
 MODELS = SHARED / "models"
 
@@ -68,17 +68,9 @@ def test_operator_count_after_o1_as_circle(name: str) -> None:
 
 def check_count(name: str, format: str | None, most: int) -> None:
     path = MODELS / name
-    with np.load(path.with_suffix(".npz")) as file:
-        inputs = [file[f"in{i}"] for i in range(sum(key.startswith("in") for key in file.files))]
+    inputs, _ = recorded(path.with_suffix(".npz"))
     model = circlekit.load(path)
     wanted = circlekit.run(model, inputs)
     circlekit.optimize(model, "O1", format=format)
     assert sum(map(len, model.graphs)) <= most
-    for found, array in zip(circlekit.run(model, inputs), wanted, strict=True):
-        assert_same(found, array)
-
-
-def assert_same(found: Array, wanted: Array) -> None:
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    allowed = 1e-5 * float(np.abs(wanted).max()) if wanted.dtype.kind == "f" else 0
-    np.testing.assert_allclose(found, wanted, 0, allowed)
+    assert_close(circlekit.run(model, inputs), wanted)

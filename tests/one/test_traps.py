@@ -7,10 +7,8 @@ Each case runs the passes that it names, and O1, in both formats.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import circlekit
@@ -18,37 +16,16 @@ from circlekit.equivalence.litert import run_litert
 from circlekit.equivalence.model_comparison import interface_of
 from circlekit.ir.clone import clone
 from circlekit.ir.text import print_model
-from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
 from circlekit.passes.engine.registry import all_passes
 from tests.conftest import SHARED, without
+from tests.passes.kit import assert_close
+from tests.recorded_values import recorded
 
 TRAPS = sorted(SHARED.glob("peer/traps/*/case.json"))
 
-TOLERANCE = 1e-5
-"""The allowed difference from the recorded outputs, relative to the largest magnitude of the output.
-
-LiteRT computed the outputs; for operators that only circle has, ONE's interpreter.
-"""
-
 if not TRAPS:
     pytestmark = pytest.mark.skip(reason=without("peer/traps"))
-
-
-def recorded(folder: Path, prefix: str) -> list[Array]:
-    with np.load(folder / "io.npz") as file:
-        return [file[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in file.files))]
-
-
-def assert_close(found: Sequence[Array], wanted: Sequence[Array]) -> None:
-    assert len(found) == len(wanted)
-    for a, b in zip(found, wanted, strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        if b.dtype.kind == "f":
-            largest = float(np.abs(b[np.isfinite(b)]).max(initial=0))
-            np.testing.assert_allclose(a, b, 0, TOLERANCE * largest)
-        else:
-            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("case", TRAPS, ids=lambda path: path.parent.name)
@@ -56,7 +33,7 @@ def test_pass_on_trap(case: Path, tmp_path: Path) -> None:
     folder, known = case.parent, json.loads(case.read_text())
     original = circlekit.load(next(folder.glob("model.*")))
     before = print_model(original)
-    inputs, wanted = recorded(folder, "in"), recorded(folder, "out")
+    inputs, wanted = recorded(folder / "io.npz")
     assert_close(circlekit.run(original, inputs), wanted)
     named = [name for name in known["passes"] if name in all_passes()]
     runs: list[str | list[str]] = [*([named] if named else []), "O1"]

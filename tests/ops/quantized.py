@@ -11,14 +11,12 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.quantized_values import dtype_limits
 
+per_tensor = Quantization.per_tensor
+
 
 def generator(*name: object) -> np.random.Generator:
     """A generator seeded by ``name``."""
     return np.random.default_rng(zlib.crc32(repr(name).encode()))
-
-
-def per_tensor(scale: float, zero: int = 0) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero]))
 
 
 def quantized(dtype: DType, shape: Shape, scale: float, zero: int = 0, data: Array | None = None) -> Value:

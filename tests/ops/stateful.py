@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
@@ -20,10 +18,6 @@ def state(dtype: DType, shape: Shape, quantization: Quantization | None = None) 
     value = Value("", dtype, shape, None, quantization)
     value.is_variable = True
     return value
-
-
-def quantized(scale: float, zero_point: int = 0) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
 
 
 def check_runs(

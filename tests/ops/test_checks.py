@@ -30,7 +30,7 @@ def var(dtype: Any, *shape: int | None) -> Value:
     return Value("v", dtype, shape)
 
 
-QUANTIZED = Value("q", i8, (1,), None, Quantization(np.array([0.5], np.float32), np.array([0])))
+QUANTIZED = Value("q", i8, (1,), None, Quantization.per_tensor(0.5))
 ADD = Add(var(f32, 2), var(f32, 2))
 F4, F8, I4 = (np.zeros(1, t) for t in (np.float32, np.float64, np.int32))
 

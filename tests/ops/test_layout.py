@@ -130,7 +130,7 @@ def rebuilt(op: Op, changes: dict[str, Any], perm: tuple[int, ...]) -> Op:
 
 
 def test_quantization_does_not_depend_on_the_layout() -> None:
-    quantization = Quantization(np.array([0.5], np.float32), np.array([0]))
+    quantization = Quantization.per_tensor(0.5)
     quantized = Value("q", i8, (1, 2), None, quantization)
     assert cast.Dequantize(quantized).permuted((1, 0)) == {}
     assert cast.Quantize(Value("x", i8, (1, 2)), results=[quantized]).permuted((1, 0)) == {}
@@ -218,7 +218,7 @@ def test_products_that_depend_on_the_order_of_the_batch_are_not_permuted() -> No
     shuffled = dense.FullyConnected(var(X), const(WEIGHTS), keep_num_dims=True)
     shuffled.results.append(Value("workspace", i8, None))
     assert shuffled.permuted(keep) is None
-    weights = Value("y", i8, MATRICES.shape, None, Quantization(np.array([0.5], np.float32), np.array([0])))
+    weights = Value("y", i8, MATRICES.shape, None, Quantization.per_tensor(0.5))
     assert dense.BatchMatMul(var(X), weights).permuted(keep) is None
 
 

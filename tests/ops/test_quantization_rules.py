@@ -123,7 +123,7 @@ def test_kernels_do_not_work_with_less_than_the_least_step(line: str, dtype: str
     if is_available():
         np.testing.assert_array_equal(ours, run_litert(tflite_of(model), [x])[0])
     if code == "HARD_SWISH":
-        half = Quantization(np.array([least / 2], np.float32), np.zeros(1, np.int64))
+        half = Quantization.per_tensor(least / 2)
         model.main.outputs[0].quantization = half
         with pytest.raises(CirclekitError, match="output scale above"):
             circlekit.run(model, [x])

@@ -102,13 +102,8 @@ def check_refusal(text: str, name: str, sentence: str) -> None:
 
     Unlike ``check_pass``, this function does not run the model, which may lack kernels.
     """
-    model = parse_model(text)
-    before = clone(model)
-    context = Context(refusals=[])
-    assert apply(model, name, context) == 0
-    sentences = [r.sentence for r in context.refusals or ()]
+    sentences = refusals(text, name)
     assert any(sentence in s for s in sentences), f"no refusal says {sentence!r}, they say {sentences}"
-    assert difference(model, before) is None
 
 
 def apply(model: Model, passes: PassLike | Sequence[PassLike], context: Context) -> int:

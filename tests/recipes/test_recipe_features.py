@@ -15,12 +15,14 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
+from circlekit.equivalence.litert import run_litert
 from circlekit.interp import run
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.recipes.load import _format_of_folder, is_test_recipe, load_recipe, read_recipe
+from circlekit.recipes.prototext.message_types import operator_types
 from circlekit.recipes.prototext.recipe_reader import read_tree
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
@@ -97,10 +99,7 @@ def test_other_graphs_may_be_written_before_the_main_graph() -> None:
     input: "x" output: "y"
     """
     assert [g.name for g in read_recipe(text, "r").graphs] == ["main", "sub_1", "body"]
-    interpreter = Interpreter(model_content=to_bytes(read_recipe(text, "r")))
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array(False))
-    interpreter.invoke()
+    run_litert(to_bytes(read_recipe(text, "r")), [np.array(False)])
 
 
 VERSIONS = """
@@ -142,11 +141,7 @@ def test_sparse_constants_agree_with_litert() -> None:
     assert last["ArraySegments"]["Values"].tolist() == [0, 2, 2, 4, 4]
     assert last["ArrayIndices"]["Values"].tolist() == [1, 2, 0, 2]
     assert [d["DenseSize"] for d in tensor["Sparsity"]["DimMetadata"]] == [2, 2, 0]
-    interpreter = Interpreter(model_content=data)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.zeros((2, 2, 3), np.float32))
-    interpreter.invoke()
-    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    (found,) = run_litert(data, [np.zeros((2, 2, 3), np.float32)])
     assert found.reshape(-1).tolist() == [0, 1, 2, 0, 0, 0, 3, 0, -4, 0, 0, 0]
 
 
@@ -237,6 +232,13 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     below.parent.mkdir()
     below.write_text(unary('type: "Abs"', "MXINT8"))
     assert load_recipe(below).format == "circle"
+
+
+@pytest.mark.parametrize("fmt", ["circle", "tflite"])
+def test_every_builtin_operator_may_be_without_options(fmt: str) -> None:
+    for type_, code in operator_types(fmt).items():
+        if code != "CUSTOM":
+            assert read_recipe(unary(f'type: "{type_}"'), "r", fmt).main.ops[0].code == code
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import circlekit
 from circlekit.ir.graph import Graph
 from circlekit.report.drawing import graph_drawing
-from circlekit.report.folding import MAX_CHILDREN, Group, crossing_values, fold
+from circlekit.report.folding import MAX_UNDIVIDED_OPERATORS, Group, crossing_values, fold
 from circlekit.report.layered_layout import GAP, draw
 from circlekit.testing import random_model
 
@@ -53,7 +53,7 @@ def test_folding_keeps_operators_and_order(graph: Graph) -> None:
     assert operators(root) == list(range(len(graph)))
     for group in groups_in(root):
         assert operators(group) == list(range(group.first, group.stop))
-    assert any(isinstance(child, Group) for child in root.children) == (len(graph) > MAX_CHILDREN)
+    assert any(isinstance(child, Group) for child in root.children) == (len(graph) > MAX_UNDIVIDED_OPERATORS)
 
 
 def test_scopes_of_names_are_groups() -> None:

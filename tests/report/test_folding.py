@@ -12,7 +12,7 @@ from circlekit.ir.graph import Graph
 from circlekit.report.folding import (
     MAX_BLOCK_OPERATORS,
     MAX_CHILDREN,
-    MAX_SCOPES,
+    MAX_UNDIVIDED_OPERATORS,
     MIN_BLOCK_OPERATORS,
     MIN_REPEATS,
     Group,
@@ -29,12 +29,12 @@ def chain(length: int) -> Graph:
 
 
 def test_a_graph_that_fits_one_drawing_has_single_operators() -> None:
-    group = fold(chain(MAX_CHILDREN))
-    assert group.children == tuple(range(MAX_CHILDREN))
-    larger = fold(chain(MAX_CHILDREN + 1))
-    assert len(larger.children) <= MAX_CHILDREN
+    group = fold(chain(MAX_UNDIVIDED_OPERATORS))
+    assert group.children == tuple(range(MAX_UNDIVIDED_OPERATORS))
+    larger = fold(chain(MAX_UNDIVIDED_OPERATORS + 1))
+    assert len(larger.children) <= MAX_UNDIVIDED_OPERATORS
     assert any(not isinstance(child, int) for child in larger.children)
-    assert (larger.first, larger.stop) == (0, MAX_CHILDREN + 1)
+    assert (larger.first, larger.stop) == (0, MAX_UNDIVIDED_OPERATORS + 1)
 
 
 KINDS = ["Abs", "Neg", "Exp", "Square", "Tanh", "Logistic", "Relu", "Relu6", "Sqrt", "Rsqrt", "Sin", "Cos"]
@@ -79,7 +79,7 @@ def test_scopes_are_groups_with_their_names() -> None:
     assert parts[0].children == tuple(range(20))
 
 
-@pytest.mark.parametrize(("count", "is_found"), [(MAX_SCOPES, True), (MAX_SCOPES + 1, False)])
+@pytest.mark.parametrize(("count", "is_found"), [(MAX_CHILDREN, True), (MAX_CHILDREN + 1, False)])
 def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
     """Each scope has two operators."""
     draw, lines, last = random.Random(9), "", "%x"
@@ -91,12 +91,12 @@ def test_many_scopes_are_no_groups(count: int, is_found: bool) -> None:
     assert (labels == [f"s{index}" for index in range(count)]) is is_found
 
 
-@pytest.mark.parametrize("count", [MAX_SCOPES, MAX_SCOPES + 1, MAX_SCOPES + 3])
+@pytest.mark.parametrize("count", [MAX_CHILDREN, MAX_CHILDREN + 1, MAX_CHILDREN + 3])
 def test_many_neighbors_are_joined(count: int) -> None:
     """There are about as many groups as children in a group; a single child that is left stays alone."""
     group = fold(graph_of(KINDS[:MIN_BLOCK_OPERATORS] * count))
     labels = [child.label for child in group.children if isinstance(child, Group)]
-    if count == MAX_SCOPES:
+    if count == MAX_CHILDREN:
         assert labels == [f"block {i + 1}" for i in range(count)]
         return
     size = 7  # the square root of 41, or of 43, rounded up
@@ -129,7 +129,7 @@ def test_scopes_are_the_parts_of_a_name() -> None:
 @pytest.mark.parametrize(("repeats", "is_found"), [(MIN_REPEATS - 1, False), (MIN_REPEATS, True)])
 def test_a_block_needs_at_least_min_repeats(repeats: int, is_found: bool) -> None:
     kinds = KINDS * repeats
-    assert len(set(KINDS)) == len(KINDS) > MAX_CHILDREN / MIN_REPEATS
+    assert len(set(KINDS)) == len(KINDS) > MAX_UNDIVIDED_OPERATORS / MIN_REPEATS
     labels = [child.label for child in fold(graph_of(kinds + KINDS[:4])).children if isinstance(child, Group)]
     assert [label for label in labels if label.startswith("block ")] == [
         f"block {i + 1}" for i in range(repeats * is_found)

@@ -171,6 +171,12 @@ def test_attributes_of_quantized_data_may_be_ignored() -> None:
         ("y = Abs(x)\nz = Relu(y)", "%z = Relu(%x)", 2, "%x: comes from an input, expected Abs"),
         (
             "y = Abs(x)\nz = Relu(y)",
+            "%v: f32[2] variable %z = Relu(%v)",
+            2,
+            "%v: comes from a variable, expected Abs",
+        ),
+        (
+            "y = Abs(x)\nz = Relu(y)",
             "%z = Relu([1.0])",
             2,
             "%z/input: comes from a constant, expected Abs",

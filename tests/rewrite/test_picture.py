@@ -249,6 +249,7 @@ def test_an_operand_after_an_absent_one_prevents_a_match() -> None:
         ("300", "const i8[1] [44]", False),  # 300 - 256
         ("2.0", "const i32[1] [2]", True),
         ("0.1", "const f32[1] [0.1]", True),
+        ("2.0", "const bool[1] [true]", False),
     ],
 )
 def test_number_matches_in_any_dtype_that_holds_it(literal: str, constant: str, fits: bool) -> None:

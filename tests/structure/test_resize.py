@@ -11,10 +11,11 @@ import pytest
 
 import circlekit
 from circlekit.cli.structure.resize import circle_resizer, resize_command
+from circlekit.equivalence.litert import run_litert
 from circlekit.errors import ModelError, ShapeError
 from circlekit.interp.interpreter import run
 from circlekit.ir.shape_inference import check_shapes
-from circlekit.ir.value import Array, same_array
+from circlekit.ir.value import same_array
 from circlekit.ir.verifier import check
 from circlekit.structure.input_shapes import parse_shapes
 from circlekit.structure.known_integers import MAX_KNOWN_ELEMENTS
@@ -63,17 +64,6 @@ def test_an_input_may_get_another_rank_and_unknown_dimensions(
     assert resized.main.outputs[0].shape == expected
 
 
-def litert_output(path: Path, shape: list[int], array: Array) -> Array:
-    """Return the first output by LiteRT, after the first input was resized to ``shape``."""
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(path))
-    index = interpreter.get_input_details()[0]["index"]
-    interpreter.resize_tensor_input(index, shape)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(index, array)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize(
     ("name", "shape", "unknown"),
     [
@@ -88,7 +78,7 @@ def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, 
     resized = circlekit.resize(model, [[-1, *shape[1:]] if unknown else shape])
     dtype = model.main.inputs[0].dtype.numpy
     array = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
-    expected = litert_output(path, shape, array)
+    (expected,) = run_litert(path.read_bytes(), [array])
     np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -351,6 +341,16 @@ def test_a_graph_that_is_called_twice_needs_equal_shapes() -> None:
     assert circlekit.resize(model, {"x": [7], "z": [7]}).main.outputs[1].shape == (7,)
     with pytest.raises(ShapeError, match="graph a is called with different shapes"):
         circlekit.resize(model, {"x": [7], "z": [8]})
+
+
+def test_a_call_with_too_few_operands_is_refused() -> None:
+    model = circlekit.parse("""
+        graph main(%c: bool[], %x: f32[2]) -> %y {
+          %y = If(%c, %x) {then_graph: @a, else_graph: @a} : f32[2]
+        }
+        graph a(%x: f32[2], %y: f32[2], %z: f32[2]) -> %r { %r = Neg(%x) : f32[2] }""")
+    with pytest.raises(ShapeError, match=r"graph a: expected 3 operands, got 2\n(.*\n)*.*op 0 If"):
+        circlekit.resize(model, {"x": [7]})
 
 
 def test_what_does_not_fit_is_refused_with_its_place() -> None:

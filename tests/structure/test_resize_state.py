@@ -127,6 +127,7 @@ def test_a_variable_whose_former_shape_does_not_fit_gets_the_new_one() -> None:
         ("AssignVariable(%h, [[0.0,0.0,0.0,0.0]])", "%h", (1, 4)),  # no value of another shape
         ("AssignVariable(%h, %x)  AssignVariable(%h, [0.0])", "%h", None),
         ("AssignVariable(%h, %x)", "%other", (1, 4)),
+        ("AssignVariable(%h, %x)", "%same", (2, 4)),  # an absent container is an empty one
         ("AssignVariable(%h, %x)", "%any", (2, 4)),  # the handle may be that of any variable
     ],
 )
@@ -137,6 +138,7 @@ def test_the_shape_of_a_variable_is_known_as_far_as_its_values_agree(
         graph main(%x: f32[1,4], %any: resource[1]) -> %v {{
           %h = VarHandle() {{shared_name: "v"}}      : resource[1]
           %other = VarHandle() {{shared_name: "w"}}  : resource[1]
+          %same = VarHandle() {{container: "", shared_name: "v"}} : resource[1]
           {assigned}
           %v = ReadVariable({read})                  : f32[1,4]
         }}""")

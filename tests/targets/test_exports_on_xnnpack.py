@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 import circlekit
+from circlekit.equivalence.litert import run_interpreter
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.targets.delegation import find_delegation
@@ -43,11 +44,7 @@ def assert_foreseen(content: bytes, found: Delegation) -> None:
 
 
 def outputs(content: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    interpreter = start(content)
-    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]).copy() for detail in interpreter.get_output_details()]
+    return run_interpreter(start(content), [inputs])[0]
 
 
 @pytest.mark.parametrize("name", EXPORTS)

@@ -82,21 +82,6 @@ def assert_runs(name: str, model: Model, inputs: list[Array], runs: bool) -> Non
     assert (find_target(name).refusal(model.main.ops[0]) is None) == runs
 
 
-@pytest.mark.parametrize(
-    ("bias", "runs"), [("quant(scale: 0.125)", True), ("quant(scale: 0.15)", False), ("", False)]
-)
-def test_litert_checks_the_scale_of_a_bias(bias: str, runs: bool) -> None:
-    """It is the scale of the data times that of the weights: 0.125."""
-    model = circlekit.parse(
-        f"""graph main(%x: i8[1,4] quant(scale: 0.5)) -> %y {{
-          %w = const i8[2,4] quant(scale: 0.25) constant(1)
-          %b = const i32[2] {bias} [1, 2]
-          %y = FullyConnected(%x, %w, %b) : i8[1,2] quant(scale: 1.0)
-        }}"""
-    )
-    assert_runs("litert", model, [np.ones((1, 4), np.int8)], runs)
-
-
 PER_CHANNEL = "quant(scale: [0.25, 0.25], axis: 0)"
 OFFSET = "quant(scale: 0.25, zero_point: 1)"
 OFFSETS = "quant(scale: [0.25, 0.25], zero_point: [1, 1], axis: 0)"
@@ -229,6 +214,7 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
         ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
         ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
         ("[]", "quant(scale: 0.5, axis: 3)", True),
+        ("[]", "quant(scale: 0.5, axis: -1)", False),
     ],
 )
 @pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])

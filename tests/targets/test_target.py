@@ -36,7 +36,7 @@ def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> T
 
 
 def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
-    return Value(name, i8, (2,), None, Quantization(np.array([scale], np.float32), np.array([zero_point])))
+    return Value(name, i8, (2,), None, Quantization.per_tensor(scale, zero_point))
 
 
 def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:

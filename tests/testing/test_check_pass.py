@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.errors import RewriteError
+from circlekit.errors import FileError, RewriteError
 from circlekit.ir.graph import Graph
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.arithmetic.unary import Neg
@@ -241,6 +241,11 @@ def test_missing_recipes() -> None:
 
     with pytest.raises(PassTestError, match=r"such as idle_for_test.ck"):
         check_pass(Idle, [NEAR_MISS])
+
+
+def test_an_empty_path_is_not_the_working_directory() -> None:
+    with pytest.raises(FileError, match="a file without a name cannot be read"):
+        check_pass("fuse_gelu", "")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,11 @@ import pytest
 from circlekit.toolchain.configuration import read_configuration, read_json, text_of
 from circlekit.toolchain.option import DriverError, Kind, Option
 
+pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
+
 OPTIONS = (Option("a-b"), Option("fast", kind=Kind.SWITCH), Option("size", parse=int))
 INI = "[one]\na-b=x ; comment\nfast=no\nsize=3\n[Environment]\nV=1\n[backend]\ntarget=rose\n"
 TOML = '[one]\na_b = "x"\nfast = false\nsize = 3\n[Environment]\nV = 1\n[backend]\ntarget = "rose"\n'
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_ini_and_toml_say_the_same() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +12,15 @@ from typing import Any
 
 import pytest
 
+import circlekit
+from circlekit.cli.inspection import circle_inspect
 from circlekit.errors import ModelError
 from circlekit.toolchain.driver import Driver, Invocation, guarded
 from circlekit.toolchain.option import DriverError, Kind, Option, StepFailed, UsageFault
 from circlekit.toolchain.session import Session
 from tests.closed_pipe import run_with_closed_pipe
+
+pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
 
 OPTIONS = (
     Option("name", "", "-n", required=True),
@@ -34,11 +39,6 @@ def driver(
 
 def resolved(words: str, **more: Any) -> Invocation:
     return driver(**more).resolve(words.split(), Session())
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(work: Path) -> None:
-    """Run each test in a folder of its own."""
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,24 @@ def test_a_closed_pipe_ends_the_help_page_and_the_version(words: str) -> None:
     code = "from circlekit.toolchain.drivers import all_drivers\n"
     code += f"raise SystemExit(all_drivers()['one-pack']({words}))\n"
     assert run_with_closed_pipe(code) == (141, b"")
+
+
+def test_characters_that_the_standard_output_lacks_are_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are latin-1, the encoding is ASCII; as usual, standard error escapes such characters."""
+    path = tmp_path / "net.circle"
+    circlekit.save(circlekit.parse("graph main(%x: f32[2]) -> %\u00e9 { %\u00e9 = Neg(%x) }"), path)
+    works: list[Callable[[], int]] = [
+        lambda: guarded("one-x", print, lambda: Session().say("%\u00e9")),
+        lambda: circle_inspect(["--tensor_dtype", str(path)]),
+    ]
+    for work in works:
+        stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+        monkeypatch.setattr("sys.stdout", stream)
+        assert work() == 0
+        stream.flush()
+        assert b"\\xe9" in stream.buffer.getvalue()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -236,6 +236,31 @@ def test_a_package_provides_programs_of_a_backend(work: Path, monkeypatch: pytes
     assert called == [["a", "-b"]]
 
 
+@pytest.mark.parametrize(
+    ("code", "expected", "error"), [(0, 0, ""), (None, 0, ""), (3, 3, ""), ("no device", 1, "no device\n")]
+)
+def test_a_program_of_a_package_may_end_with_an_exit(
+    code: object, expected: int, error: str,
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """argparse, for example, exits for -h.  The next program runs only after a success."""
+    called: list[str] = []
+
+    def exit_of(name: str) -> Callable[[list[str]], None]:
+        def program(words: list[str]) -> None:
+            called.append(name)
+            sys.exit(code)  # type: ignore[arg-type]  # as a user may write it
+
+        return program
+
+    points = [SimpleNamespace(name=f"{n}-profile", load=lambda n=n: exit_of(n)) for n in ("npu", "cpu")]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    Path("c.cfg").write_text("[one-profile]\nbackends=npu,cpu\nnpu=x\ncpu=y\n")
+    assert call("one-profile", "-C", "c.cfg") == expected
+    assert called == (["npu"] if expected else ["npu", "cpu"])
+    assert capsys.readouterr().err == error
+
+
 def test_a_first_configuration_runs(
     work: Path, program: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

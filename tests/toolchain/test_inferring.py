@@ -14,14 +14,11 @@ import circlekit
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.inference import infer
 
+pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own, with net.tflite
+
 
 def call(words: str) -> int:
     return all_drivers()["one-infer"](words.split())
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(work: Path) -> None:
-    """Run each test in a folder of its own, with net.tflite."""
 
 
 def test_some_program_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,7 @@ import circlekit
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.pass_log import log_lines
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(work: Path) -> None:
-    """Run each test in a folder of its own, with net.tflite: Conv2D, Mul, Add."""
+pytestmark = pytest.mark.usefixtures("work")  # a folder of its own, with net.tflite: Conv2D, Mul, Add
 
 
 def call(*words: str, keys: str = "") -> int:

@@ -15,6 +15,8 @@ from circlekit.toolchain.onecc import words_of
 from circlekit.toolchain.option import DriverError
 from circlekit.toolchain.workflow import Step, _has_cycle_for_one, read_workflow
 
+pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
+
 Run = Callable[..., tuple[int, str, str]]
 
 STEP = {"one-cmd": "one-pack", "commands": {"input_path": "a", "n": [1, 2], "on": True}}
@@ -23,11 +25,6 @@ EMPTY: dict[str, Any] = {"steps": []}
 WRONG_STEPS: list[Any] = [
     "x", "one-cmd", {"commands": {}}, {"one-cmd": "x"}, {"one-cmd": "x", "commands": []},
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def read(document: object) -> tuple[list[Step], list[str]]:

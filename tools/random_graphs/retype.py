@@ -124,7 +124,8 @@ class _Retyping:
         """Append the operator on operands of the new dtype; raise Rejected if one of them cannot have it."""
         operands: list[Value | None] = []
         for index, value in enumerate(op.inputs):
-            dtypes = op.operands[min(index, len(op.operands) - 1)].dtypes
+            spec = op.operand_spec(index)
+            dtypes = () if spec is None else spec.dtypes
             if value is None or not self._may_change(value):
                 operands.append(value and self._value(value, False))
             elif dtypes and self.dtype not in dtypes:

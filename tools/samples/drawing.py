@@ -128,5 +128,5 @@ def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
 
 def _indices(op: Op) -> list[Value]:
     """Return the operands that hold axes, sizes or indices."""
-    named = ((op.operands[min(i, len(op.operands) - 1)], v) for i, v in enumerate(op.inputs) if v is not None)
-    return [value for spec, value in named if is_index(spec)]
+    declared = ((op.operand_spec(i), v) for i, v in enumerate(op.inputs) if v is not None)
+    return [value for spec, value in declared if spec is not None and is_index(spec)]

@@ -21,7 +21,7 @@ from circlekit.equivalence.seeded_inputs import TEXTS
 from circlekit.errors import CirclekitError
 from circlekit.interp import run
 from circlekit.ir.declaration import Operand
-from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.enums import Activation, Named
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
@@ -404,11 +404,10 @@ def _real(value: Value, array: Array) -> Array:
 
 
 def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
-    """Return ``quantized_bias_type``, which tells LiteRT of an unusual dtype of the bias of int16 data."""
+    """Return ``quantized_bias_type``, where LiteRT would read the bias of int16 data in another dtype."""
     named = dict(zip((spec.name for spec in cls.operands), operands, strict=False))
-    data, bias = named.get("input"), named.get("bias")
-    unusual = data is not None and data.dtype is DType.INT16 and bias is not None and bias.dtype is i32
-    return i32 if unusual else f32
+    data, weights, bias = (getattr(named.get(name), "dtype", f32) for name in ("input", "weights", "bias"))
+    return bias if data is i16 and (weights is i16 or bias is i32) else f32
 
 
 def _ensure_input(cls: type[Op], operands: Sequence[Value | None]) -> None:

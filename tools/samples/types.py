@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType, i32, i64
@@ -25,6 +23,8 @@ FILTERS = ("filter", "weights", "weight")
 
 DERIVED = ("in_data_type", "quantized_bias_type")
 """Attributes with a dtype that follows from the operands."""
+
+per_tensor = Quantization.per_tensor
 
 
 class Types(NamedTuple):
@@ -101,7 +101,3 @@ def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
         return PROBED[:-1]
     chosen = (a for a in cls.attributes if isinstance(a.default, DType))
     return (i32, i64) if any(a.name not in DERIVED for a in chosen) else (None,)
-
-
-def per_tensor(scale: float, zero_point: int) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero_point]))

@@ -29,7 +29,7 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     check_model(model)
     findings: list[Finding] = []
     targets = choose_targets(target, model.format)
-    with blaming_model(model, str(model.source)):
+    with blaming_model(model):
         for chosen in targets:
             found = with_remedies(model, chosen, find_unsupported(model, chosen))  # conversions and passes
             findings += with_other_remedies(model, chosen, found)

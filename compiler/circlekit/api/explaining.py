@@ -39,7 +39,7 @@ def explain(
     check_format(format)
     values = with_records(checked_settings(settings))
     targets = choose_targets(target, format)
-    with blaming_model(model, str(model.source)):
+    with blaming_model(model):
         return engine.explain_passes(model, passes, format, values, targets=targets)
 
 
@@ -52,8 +52,8 @@ def explain_op(
 ) -> list[OpExplanation]:
     """Return for each chosen operator which passes would rewrite it, and why passes that come near do not.
 
-    ``which``: chooses operators.  It is the name of a result (``%name``), a code (``TRANSPOSE``), the code of
-    a custom operator, or the name of an operator class (``Transpose``).
+    ``which``: chooses operators.  It is the name of a result (``%name`` or ``name``), a code
+    (``TRANSPOSE``), the code of a custom operator, or the name of an operator class (``Transpose``).
     ``format``, ``settings``, ``target``: see ``explain``.
     If the model has no such operator, return [] for a code or class that circlekit declares, and raise
     ModelError for any other word.  The other errors are those of ``explain``, but a pass that raises a
@@ -64,5 +64,5 @@ def explain_op(
     check_format(format)
     values = with_records(checked_settings(settings))
     targets = choose_targets(target, format)
-    with blaming_model(model, str(model.source)):
+    with blaming_model(model):
         return engine.explain_op(model, which, format, values, targets=targets)

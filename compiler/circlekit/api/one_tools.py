@@ -30,8 +30,8 @@ def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 9
     max the percentile ``high`` of its maxima.  This range replaces the former quantization of the tensor.
     Other tensors stay as they are.
     Raise FileError if the file cannot be read, LimitError if it is too large.  Raise FormatError if it has
-    another layout, or a range with NaN, or with a min above its max.  Raise ModelError if the file lacks the
-    range of a float input, or of the first result of an operator where this result is float.
+    another layout, or a range that is not finite, or with a min above its max.  Raise ModelError if the file
+    lacks the range of a float input, or of the first result of an operator where this result is float.
     Raise UnsupportedError unless 0 <= low <= high <= 100.
     """
     check_model(model)
@@ -60,8 +60,8 @@ def equalize_feature_maps(
 ) -> list[Pattern]:
     """Scale channels between layers of ``model`` to similar magnitudes, in place; return the pairs of layers.
 
-    Weights of the first layer of a pair are divided by a scale for each channel, weights of the second layer
-    are multiplied by it.  So the outputs of the model stay equal up to rounding.
+    Weights and bias of the first layer of a pair are divided by a scale for each channel, weights of the
+    second layer are multiplied by it.  So the outputs of the model stay equal up to rounding.
     ``samples``: the magnitudes are measured on them, see ``calibrate``; None: one seeded random sample.
     ``allow_copies``: whether to copy a layer whose result is an output or has several users, so that each
     copy can be equalized.

@@ -134,7 +134,7 @@ class Optimization:
             if not report.op_explanations:
                 report.notes.append(f"the optimized model has no operator {options.explain_op} to explain")
 
-    def legalize(self, model: Model, report: Report, name: str) -> None:
+    def legalize(self, model: Model, report: Report, name: str | None) -> None:
         """Replace in ``model`` the operators that the format or a target of the user lacks; check the result.
 
         Operators that only a default target lacks stay, because the user did not name it; for one exception

@@ -25,7 +25,7 @@ from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_p
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raised_weights import raise_weights
 from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
-from circlekit.quant.operator_selection import schemes_of
+from circlekit.quant.operator_selection import name_pattern, schemes_of
 from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.quantize import plan_model, ranges_of, require_fit
 from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
@@ -72,7 +72,8 @@ class QuantizationChoice:
         operators by name of the first result; None: those of the field ``raised``.  A scheme that the user
         chose for an operator (``operators``) takes precedence.
         """
-        operators = {**(self.raised.schemes if raised is None else raised), **self.operators}
+        named = self.raised.schemes if raised is None else raised
+        operators = {**{name_pattern(name): scheme for name, scheme in named.items()}, **self.operators}
         return plan_model(
             model, self.scheme.name, ranges, operators, self.only, self.runtime, *self.interface, self.given
         )
@@ -89,6 +90,7 @@ class QuantizationChoice:
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
         """Raise operators where that helps, without a request of the user.
 
+        It is not called if the user chose schemes of operators (``operators``).
         The last operators of an int8 model with float outputs are raised to int16.  The other operators to
         raise are chosen here only without mixed precision; with it, ``find`` chooses them (``mix``).
         """

@@ -95,11 +95,11 @@ def optimize(
     )
     check_format(format or model.format)
     work = Optimization(model, checked_options(options), format or model.format)
-    with blaming_model(model, str(model.source)), work.bisecting():
+    with blaming_model(model), work.bisecting():
         report = work.run_passes()
         # ``work.watch`` knows the targets, and finds the operators that they cannot run
         if work.watch.targets.legalized:
-            work.legalize(model, report, str(model.source))
+            work.legalize(model, report, model.source)
         report.after = summarize(model, planner=work.watch.planner)
         work.watch.conclude(report, model)
     work.conclude(report, started)
@@ -183,7 +183,7 @@ def convert_model(model: Model, options: Options, format: str) -> tuple[Model, R
     check_model(model)
     check_format(format)
     started = time.monotonic()
-    work, legal, report = _convert(model, checked_options(options), format, str(model.source), file_size=None)
+    work, legal, report = _convert(model, checked_options(options), format, model.source, file_size=None)
     report.after = summarize(legal, planner=work.watch.planner)
     report.after.format = format
     work.conclude(report, started)
@@ -191,19 +191,18 @@ def convert_model(model: Model, options: Options, format: str) -> tuple[Model, R
 
 
 def _convert(
-    model: Model, options: Options, format: str, target_name: str, file_size: int | None
+    model: Model, options: Options, format: str, target_name: str | None, file_size: int | None
 ) -> tuple[Optimization, Model, Report]:
     """Optimize ``model`` in place; return (the optimization, a copy legalized for ``format``, the report).
 
-    ``target_name``: the name of the file to write, for messages.  ``file_size``: the size in bytes of the
-    file of ``model``, None if it is unknown.
+    ``target_name``: the name of the file to write, for messages, None if there is none.  ``file_size``: the
+    size in bytes of the file of ``model``, None if it is unknown.
     """
-    name = str(model.source)
     if options.validate:
-        check_structure(model, name)
+        check_structure(model)
     work = Optimization(model, options, format)
     # ``blaming_model`` looks for the fault in the model; a model that was checked above has none
-    guard = nullcontext() if options.validate else blaming_model(model, name)
+    guard = nullcontext() if options.validate else blaming_model(model)
     with guard, work.bisecting():
         report = work.run_passes(file_size)
         legal = clone(model)

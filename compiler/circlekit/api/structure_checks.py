@@ -25,32 +25,32 @@ def verify(model: Model) -> None:
     conditions that their docstrings name.
     """
     check_model(model)
-    check_structure(model, str(model.source or "the model"))
+    check_structure(model)
 
 
-def check_structure(model: Model, name: str) -> None:
+def check_structure(model: Model, name: str | None = None) -> None:
     """Raise ModelError if ``model`` breaks a structural rule, ShapeError if it breaks a shape rule.
 
-    ``name``: the name of the model in the message of a ModelError.
+    ``name``: the name of the model in the message of a ModelError; None: the path of its file.
     """
     findings = verifier.verify(model)
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        name = name or model.source or "the model"
         raise ModelError(f"{name}: {findings[0]}{more}", *map(str, findings[1:]))  # each on its own line
     check_shapes(model)
 
 
 @contextmanager
-def blaming_model(model: Model, name: str) -> Iterator[None]:
+def blaming_model(model: Model) -> Iterator[None]:
     """Turn exceptions in the body of ``with`` into ModelErrors if ``model`` was invalid before the body ran.
 
     An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
     exception for such a model.  A CirclekitError or MemoryError is raised unchanged.
-    ``name``: the name of the model in messages.
     """
     fault = ""  # "" for a valid model
     try:
-        check_structure(model, name)
+        check_structure(model)
         if any(v.shape == () and not v.is_const for graph in model.graphs for v in graph.values()):
             settle_ranks(clone(model))  # [] may stand for an unknown rank, and hide a broken rule
     except CirclekitError as invalid:

@@ -19,7 +19,7 @@ from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import optimized_delegation
 from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
-from circlekit.targets.target_choice import TargetSet, choose_targets
+from circlekit.targets.target_choice import choose_targets
 from circlekit.targets.unsupported import Finding
 
 INDENT = "    "
@@ -63,7 +63,8 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if not arguments.json and not arguments.quiet:
         for finding in findings:
             _print_finding(finding, several=len(arguments.models) > 1, path=path)
-        print(*paragraph(printable(f"{path}: {_verdict(model, targets, findings)}")), sep="\n")
+        verdicts = "; ".join(_verdict(model, target, findings) for target in targets)
+        print(*paragraph(printable(f"{path}: {verdicts}")), sep="\n")
         for target in targets:
             if target.name in delegations:
                 now, later = delegations[target.name]
@@ -85,15 +86,18 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _verdict(model: Model, targets: TargetSet, findings: Sequence[Finding]) -> str:
-    """Return whether ``targets`` run ``model``, in words: how many operators they cannot run."""
-    title = " and ".join(target.title for target in targets)
-    if not findings:
-        return f"{title} {'runs' if len(targets.targets) == 1 else 'run'} it"
-    count = len({(finding.graph, finding.index) for finding in findings if finding.is_operator})
+def _verdict(model: Model, target: Target, findings: Sequence[Finding]) -> str:
+    """Return whether ``target`` runs ``model``, in words: how many operators it cannot run.
+
+    ``findings``: those of all targets.
+    """
+    own = [finding for finding in findings if finding.target == target.name]
+    if not own:
+        return f"{target.title} runs it"
+    count = len({(finding.graph, finding.index) for finding in own if finding.is_operator})
     total = sum(1 for _ in model.ops())
-    # if all operators run, the findings are about inputs and outputs: the targets cannot run the model
-    return f"{title} cannot run {f'{count} of {total} operators' if count else 'it'}"
+    # if all operators run, the findings are about inputs and outputs: the target cannot run the model
+    return f"{target.title} cannot run {f'{count} of {total} operators' if count else 'it'}"
 
 
 def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:

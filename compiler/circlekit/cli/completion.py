@@ -5,21 +5,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
-from circlekit.cli.arguments import input_file, output_path
 from circlekit.cli.command import Command
 from circlekit.passes.engine.registry import every_pass
 
 PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
-PATH_TYPES = (None, Path, input_file, output_path)
-"""An argument of one of these types is completed as a path if it has no choices.  None: without a type."""
-
-
-OUTPUTS = ("output", "output_path")
-"""Attributes of the parsed arguments that are paths, whatever the types of the arguments are."""
+PATH_WORDS = ("DATA", "DATA.h5", "FILE", "FILE.toml", "MODEL", "OUTPUT", "PATH")
+"""Metavars of flags whose value is completed as a path; so are positional arguments without choices."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
@@ -44,7 +38,7 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
                 action.choices = sorted(every_pass())
             elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-            elif action.choices is None and (action.type in PATH_TYPES or action.dest in OUTPUTS):
+            elif action.choices is None and (not action.option_strings or action.metavar in PATH_WORDS):
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         parsers.add_parser(name, help=summaries[name], parents=[parser], add_help=False)
     return str(shtab.complete(root, shell))

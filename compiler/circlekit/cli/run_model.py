@@ -147,7 +147,9 @@ def _records(model: Model, entry: Entry, arguments: argparse.Namespace) -> Mappi
         sizes = sizes_that_run(model, lambda s: make_inputs(entry.graph, which, s), entry.index)
         return {"random": make_inputs(entry.graph, which, sizes)}
     except UnsupportedError as error:
-        raise error.note("--inputs DATA runs on inputs of your own") from None
+        if any(value.shape is None for value in entry.graph.inputs):  # not for a dtype that numpy lacks
+            error.note("--inputs DATA runs on inputs of your own")
+        raise
 
 
 def _outputs(interpreter: Interpreter, entry: Entry, label: str, arrays: Sequence[Array]) -> list[Array]:

@@ -160,7 +160,8 @@ def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None
         return Outcome(
             name, reason=f"shapes {format_shape(left.shape)} and {format_shape(right.shape)} differ"
         )
-    are_strings = left.dtype.kind == right.dtype.kind == "S"  # the dtype has the length of the longest string
+    same_kind = left.dtype.kind == right.dtype.kind
+    are_strings = same_kind and left.dtype.kind in "SU"  # the dtype has the length of the longest string
     if left.dtype != right.dtype and not are_strings:
         return Outcome(name, reason=f"dtypes {left.dtype} and {right.dtype} differ")
     return Outcome(name, worst_difference(left, right, tolerance))

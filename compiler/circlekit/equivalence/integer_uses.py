@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op, Operand
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
 
@@ -111,18 +111,13 @@ def _reads_data(op: Op, position: int) -> bool:
     """Return whether operand ``position`` of ``op`` is data, not a parameter; False if unsure."""
     if op.code in ("IF", "CALL"):
         return True  # the integers are data for the operator; the uses in its graphs count for themselves
-    return holds_data(op, position) and _declared(op, position).name != LIMITED_OPERANDS.get(op.code)
+    spec = op.operand_spec(position)
+    return holds_data(op, position) and spec is not None and spec.name != LIMITED_OPERANDS.get(op.code)
 
 
 def holds_data(op: Op, position: int) -> bool:
     """Return whether operand ``position`` of ``op`` has the axes of the result, or is data that it moves."""
-    if not op.operands:  # an opaque operator
+    spec = op.operand_spec(position)
+    if spec is None:  # an opaque operator
         return False
-    if op.layout_operands:
-        return _declared(op, position).name in op.layout_operands
-    return op.data_movement and _declared(op, position) is op.operands[0]
-
-
-def _declared(op: Op, position: int) -> Operand:
-    """Return the declaration of operand ``position`` of ``op``; the last one may be variadic."""
-    return op.operands[min(position, len(op.operands) - 1)]
+    return spec.name in op.layout_operands if op.layout_operands else op.data_movement and spec.index == 0

@@ -9,23 +9,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8, i16, i32, u8
+from circlekit.ir.dtypes import f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ops.arithmetic.bits import MatrixDiag, MatrixSetDiag
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.movement.resize_images import ResizeBilinear
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
-from circlekit.ops.numerics.quantized_layers import has_int64_sums
 from circlekit.ops.quantized_values import is_hybrid
 from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, LstmLayer
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES
 from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn
 from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
+from circlekit.targets.constraints import obstacles
+from circlekit.targets.operator_form import form_of
+from circlekit.targets.target import find_target
+
+BIAS_TYPE = "quantized_bias_type"
+"""The attribute of layers of int16 data by which LiteRT chooses the dtype in which it reads the bias."""
+
+DIAGONAL_DTYPES = (f32, i8, i16, i32, i64, u8, u32)
+"""The dtypes of MATRIX_DIAG and MATRIX_SET_DIAG; LiteRT reads and writes elements of all others as int32."""
 
 LEAST_SOFTMAX_SCALE = 2.0**-26
 """The reference kernels of 8-bit SOFTMAX and LOG_SOFTMAX need a product of scale and beta above this number.
@@ -64,8 +73,10 @@ def _undefined(op: Op) -> str | None:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if (scale.size,) != (op.output.shape or ())[-1:]:
             return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
-    if isinstance(op, Conv2D | TransposeConv | FullyConnected) and _reads_wrong_bias(op):
-        return "expected a bias of int64, or quantized_bias_type INT32: LiteRT reads int32 numbers as int64"
+    if isinstance(op, Conv2D | TransposeConv | FullyConnected):
+        return _misread_bias(op)
+    if isinstance(op, MatrixDiag | MatrixSetDiag) and op.input.dtype not in DIAGONAL_DTYPES:
+        return f"LiteRT reads and writes the elements of {op.input.dtype.short} as int32"
     if isinstance(op, LstmLayer):
         return _undefined_lstm(op)
     if isinstance(op, BidirectionalSequenceRnn):
@@ -77,14 +88,12 @@ def _undefined(op: Op) -> str | None:
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
 
 
-def _reads_wrong_bias(op: Conv2D | TransposeConv | FullyConnected) -> bool:
-    """Return whether LiteRT reads the int32 bias of a layer of int16 data as int64.
-
-    A FULLY_CONNECTED with int16 weights is an exception: it reads a bias by its own dtype.
-    """
-    if isinstance(op, FullyConnected) and op.weights.dtype is i16:
-        return False
-    return op.bias is not None and op.bias.dtype is i32 and has_int64_sums(op, op.input)
+def _misread_bias(op: Conv2D | TransposeConv | FullyConnected) -> str | None:
+    """Return a sentence if LiteRT reads the bias of a layer of int16 data in another dtype, else None."""
+    constraints = find_target("litert").operators[op.code]["forms"].get(form_of(op), {})
+    types = {name: types for name, types in constraints.get("values", {}).items() if name == BIAS_TYPE}
+    fault = next(obstacles(op, {"values": types}), None)
+    return fault and f"expected {fault}: LiteRT reads the bias in another dtype"
 
 
 def _undefined_lstm(op: LstmLayer) -> str | None:

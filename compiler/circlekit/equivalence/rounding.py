@@ -29,7 +29,7 @@ MAX_ROUNDING_ERROR = 1e-4
 """The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
 
 MAX_EXTREME_ROUNDING_ERROR = 1e-2
-"""MAX_ROUNDING_ERROR for boundary and threshold sets.
+"""MAX_ROUNDING_ERROR for boundary and threshold sets of inputs (see ``seeded_inputs``).
 
 A model may amplify errors much more where its inputs are larger than the data that it was made for.
 """
@@ -39,12 +39,11 @@ def with_moved_constants(model: Model) -> Model:
     """Return a copy of ``model`` whose float constants are moved by one unit in the last place.
 
     Each element moves up or down at random, seeded by the names of the graph and the constant.  Zeros, NaN
-    and infinities stay, and so do packed, sparse and compressed constants.
+    and infinities stay, and so do bf16, packed, sparse and compressed constants.
     """
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
-            # ``is_plain``: the data are an array of the elements, not packed, sparse or compressed
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
     return moved
@@ -106,8 +105,8 @@ def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
     """Return the largest difference that rounding may excuse in an output whose terms cancel.
 
     The size of the terms is not known.  It is taken to be the largest magnitude among the ``inputs`` of the
-    model that are float32 or integers (which a CAST may convert), and its float32 constants; the result is
-    the TOLERANCE of float32 times this size.
+    model that are float32 or integers (which a CAST may convert), and its float32 constants that are not
+    packed, sparse or compressed; the result is the TOLERANCE of float32 times this size.
     """
     values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
     constants = (array for value in values if (array := value.array()).dtype == np.float32)

@@ -37,7 +37,7 @@ class FileMap(mmap.mmap):
 
     @classmethod
     def of(cls, descriptor: int, name: str) -> FileMap:
-        """Return a map of the whole file that is open as ``descriptor``.
+        """Return a map of the whole file that is open as ``descriptor``; the file must not be empty.
 
         The caller may close ``descriptor``; the map has a duplicate.  ``name``: the path, for messages.
         """

@@ -273,10 +273,10 @@ class Op(Declaration):
 
     def operand_items(self) -> Iterator[tuple[str, Value]]:
         """Yield (operand name, value) for every operand that is present."""
-        last = len(self.operands) - 1  # a variadic operand names all operands from its index on
         for index, value in enumerate(self.inputs):
             if value is not None:
-                yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
+                spec = self.operand_spec(index)
+                yield str(index) if spec is None else spec.name, value
 
     def attribute_items(self) -> dict[str, Any]:
         """Return the value of every declared attribute by name.

@@ -212,6 +212,14 @@ class Declaration:
             cls.options = cls.__name__ + "Options" if options == "" else options
             _register(cls)
 
+    @classmethod
+    def operand_spec(cls, index: int) -> Operand | None:
+        """Return the declaration of operand ``index``; None for an operator without declared operands.
+
+        A variadic operand, which is the last one, stands for all operands from its index on.
+        """
+        return cls.operands[min(index, len(cls.operands) - 1)] if cls.operands else None
+
     # -- what each operator defines ------------------------------------------------------------
 
     def infer(self) -> Inferred:

@@ -34,12 +34,12 @@ def working_on(graph: Graph, model: Model) -> Iterator[None]:
         raise error.note(f"at {' > '.join(filter(None, (model.source, graph.name)))}") from None
 
 
-def place(op: Op, model: Model | None = None, operand: str = "") -> str:
+def place(op: Op, model: Model | None = None) -> str:
     """Return the place of ``op`` as text for ``CirclekitError.note``: its path and the lines around it.
 
-    ``operand``: the name of the operand that is wrong, or "".  An example of the text:
+    An example of the text:
 
-    at net.circle > main > op 12 TransposeConv > bias
+    at net.circle > main > op 12 TransposeConv
          11  %10 = Relu(%9)                                  : f32[1,4,4,2]
       >  12  %11 = TransposeConv([1,8,8,8], %w, %10, %b)     : f32[1,8,8,8]
          13  %12 = Relu(%11)                                 : f32[1,8,8,8]
@@ -48,7 +48,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     while first.previous is not None:  # takes linear time, but only for an error
         number, first = number + 1, first.previous
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
-    path += [f"op {number} {kind_of(op)}", operand]
+    path.append(f"op {number} {kind_of(op)}")
     neighbors = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
     lines = [(n, *op_parts(o)) for n, o in neighbors if o is not None]  # (number, call, types of the results)
     # very long calls do not move the column of the types

@@ -58,6 +58,11 @@ class Quantization:
     max: Array | None = None
     details: Mapping[str, Any] | None = None
 
+    @classmethod
+    def per_tensor(cls, scale: float, zero_point: int = 0) -> Quantization:
+        """Return the quantization with one scale and one zero point for the whole tensor."""
+        return cls(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
     @property
     def is_per_channel(self) -> bool:
         """Whether there are several scales, one for each index of the quantized dimension."""

@@ -294,9 +294,10 @@ def operand_faults(op: Op) -> Iterator[str]:
     """
     for _, message in arity_faults(type(op), op.inputs, len(op.results)):
         yield message
-    for index, value in enumerate(op.inputs if op.operands else ()):
-        spec = op.operands[min(index, len(op.operands) - 1)]
-        if value is not None and not any(_is_same_kind(value.dtype, d) for d in spec.dtypes or [value.dtype]):
+    for index, value in enumerate(op.inputs):
+        if value is None or (spec := op.operand_spec(index)) is None:
+            continue
+        if not any(_is_same_kind(value.dtype, d) for d in spec.dtypes or [value.dtype]):
             expected = " or ".join(d.short for d in spec.dtypes)
             yield f"{spec.name} %{value.name} is {value.dtype.short}, expected {expected}"
 

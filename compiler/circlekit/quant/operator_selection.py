@@ -17,6 +17,14 @@ EXPRESSION_PREFIX = "re:"
 """The prefix of patterns that are regular expressions, such as ``re:^block1/``."""
 
 
+def name_pattern(name: str) -> str:
+    """Return a pattern that selects operators by the name of a result only.
+
+    The name itself, such as ``Relu`` in a model of TensorFlow, may also be that of an operator class.
+    """
+    return rf"{EXPRESSION_PREFIX}\A{re.escape(name)}\Z"
+
+
 def selected(model: Model, pattern: str) -> list[Op]:
     """Return the operators of all graphs that ``pattern`` selects.
 

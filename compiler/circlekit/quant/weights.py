@@ -53,9 +53,9 @@ def present_operand(op: Op, index: int) -> Value:
 
 def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
     """Yield the indices of the present operands with these names; a variadic operand has several indices."""
-    last = len(op.operands) - 1
     for index, value in enumerate(op.inputs):
-        if value is not None and last >= 0 and op.operands[min(index, last)].name in names:
+        spec = op.operand_spec(index)
+        if value is not None and spec is not None and spec.name in names:
             yield index
 
 
@@ -90,7 +90,7 @@ def product_of(op: Op, products: Iterable[Product]) -> Product | None:
     factor is the name of an operand or of an inner tensor, such as the sums of a gate of an LSTM.
     """
     present = {inner.name for inner in op.inner_tensors()}
-    present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}
+    present |= {name for name, _ in op.operand_items()}
     return next((product for product in products if present.issuperset(product.factors)), None)
 
 

@@ -43,8 +43,8 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
     - the format that the first line of the recipe states (``# format: circle``)
     - circle, if the recipe has words that only circle has
-    - the format that the name of one of the three directories above implies (``CircleRecipes``), the nearest
-      such directory
+    - the format that the name of one of the three directories above begins with: ``circle``, or
+      ``tensorflowlite`` for tflite, in upper or lower case; the nearest such directory decides
     - tflite
 
     Raise UnsupportedError for an unknown format, FileError if a file cannot be read, and FormatError if it is
@@ -97,9 +97,9 @@ def read_recipe(
 ) -> Model:
     """Return the model in a text of either language.
 
-    Raise ParseError, with line and column, for an invalid text, and FileError for a file that cannot be read.
-    The text form also gives the other errors of ``parse_model``, such as ShapeError, and ModelError if it
-    names a file by a path, or names any file although ``folder`` is None.
+    Raise ParseError, with line and column, for an invalid text, or one that names a file by a path, and
+    FileError for a file that cannot be read.  The text form also gives the other errors of ``parse_model``,
+    such as ShapeError.
     ``label``: the name of the text, for errors.
     ``fmt``: the format of the model of a ``test.recipe``; None: the one that ``recipe_format`` finds in the
     text, otherwise tflite.
@@ -125,10 +125,9 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that the name of one of the three directories above ``path`` implies, else None.
+    """Return the format that one of the three directories above ``path`` implies, else None.
 
-    The nearest such directory decides.  For example, ``CircleRecipes`` implies circle,
-    ``TensorFlowLiteRecipes`` implies tflite.
+    The nearest decides: ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
     """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}

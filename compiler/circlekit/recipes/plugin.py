@@ -10,7 +10,7 @@ A recipe is a model as text.  These are the tests:
 Options:
 
     --dredd-recipes DIR    folder with the recipes of lists, by default the list's folder; may be repeated
-    --dredd-passes P,P     names of passes, to run on recipes that name none
+    --dredd-passes P,P     names of passes, to run on recipes that name none; without effect on lists
     --dredd-keep DIR       keep the files of each test in DIR/NAME; a name that occurs again gets a number
     --dredd-no-litert      do not compare with LiteRT, even if it is installed
 

@@ -19,17 +19,17 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 
-MAX_CHILDREN = 32
+MAX_UNDIVIDED_OPERATORS = 32
 """A graph or group with more operators than this is divided into groups."""
 
-MAX_SCOPES = 40
-"""Scopes become groups if the scopes and the operators outside of them are together at most this many.
+MAX_CHILDREN = 40
+"""If a group has more children than this, neighboring children are joined.
 
-If a group has more children than this, neighboring children are joined.
+Scopes become groups only if the scopes and the operators outside of them are together at most this many.
 """
 
 USUAL_GROUPS = 10
-"""A group without useful scopes and repeated blocks is cut into about this many groups."""
+"""A group with neither useful scopes nor repeated blocks is cut into about this many groups."""
 
 MAX_CHILD_SHARE = 0.8
 """A child with more than this share of the operators of its group is replaced by its own children."""
@@ -75,7 +75,7 @@ class _Folder:
 
     def group(self, label: str, first: int, stop: int) -> Group:
         """Return a group of the operators from ``first`` to ``stop`` - 1; divide a large group further."""
-        if stop - first <= MAX_CHILDREN:
+        if stop - first <= MAX_UNDIVIDED_OPERATORS:
             return Group(label, first, stop, tuple(range(first, stop)))
         # a part is (label, first, stop); a method that does not suit these operators returns []
         parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
@@ -89,8 +89,8 @@ class _Folder:
         return Group(label, first, stop, self._packed(children))
 
     def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
-        """Return ``children``; if they are more than MAX_SCOPES, join neighbors to groups of similar size."""
-        if len(children) <= MAX_SCOPES:
+        """Return ``children``; if there are over MAX_CHILDREN, join neighbors to groups of similar size."""
+        if len(children) <= MAX_CHILDREN:
             return tuple(children)
         size = math.ceil(math.sqrt(len(children)))
         chunks = [tuple(children[i : i + size]) for i in range(0, len(children), size)]
@@ -111,7 +111,7 @@ class _Folder:
         scopes m/a, m/a, m/a, m, m/b, m/b, m/b, m/b give ("a", 0, 3), ("", 3, 4), ("b", 4, 8).
         Return [] if these parts are not useful:
 
-        - there is only one part, or there are more than MAX_SCOPES,
+        - there is only one part, or there are more than MAX_CHILDREN,
         - the parts have fewer than 2 operators on average, or
         - a scope occurs in several places, for example because it is named after a class.
         """
@@ -122,7 +122,7 @@ class _Folder:
         names = [scope[depth] if len(scope) > depth else "" for scope in scopes]
         starts = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1] or not names[i])]
         labels = [names[i] for i in starts if names[i]]
-        if not 1 < len(starts) <= min(MAX_SCOPES, len(names) // 2) or len(set(labels)) < len(labels):
+        if not 1 < len(starts) <= min(MAX_CHILDREN, len(names) // 2) or len(set(labels)) < len(labels):
             return []
         return [(names[a], first + a, first + b) for a, b in pairwise([*starts, len(names)])]
 

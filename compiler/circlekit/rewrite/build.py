@@ -65,7 +65,8 @@ class Builder:
 
     def _operand(self, kind: type[Op], index: int, pattern: OperandPattern) -> Value | None:
         """Return the value for operand ``index`` of a new operator of class ``kind``; None if absent."""
-        spec = kind.operands[min(index, len(kind.operands) - 1)]
+        spec = kind.operand_spec(index)
+        assert spec is not None  # a picture makes only declared operators
         if pattern.name is None:
             array = np.asarray(pattern.literal)
             takes_floats = not spec.dtypes or DType.FLOAT32 in spec.dtypes

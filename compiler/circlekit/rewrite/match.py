@@ -136,7 +136,8 @@ class Matcher:
         extra = next((index for index in further if op.inputs[index] is not None), None)
         if extra is not None:
             if self.explain:
-                name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
+                spec = op.operand_spec(extra)
+                name = str(extra) if spec is None else spec.name
                 sentence = f"%{op.output.name}: has an operand {name}, the picture has no place for it"
                 self.refuse(match, progress + 1, sentence)
             return
@@ -324,9 +325,9 @@ def _expected_values(
 
 
 def origin(value: Value) -> str:
-    """Return what gives ``value``, for a message: a constant, an input, or the class of its producer."""
-    if value.is_const:
-        return "a constant"
+    """Return what gives ``value``, for a message: the class of its producer, or what it is without one."""
+    if value.is_const or value.is_variable:
+        return "a constant" if value.is_const else "a variable"
     return "an input" if value.producer is None else type(value.producer).__name__
 
 
@@ -343,7 +344,7 @@ def _equals_literal(value: Value, literal: Any) -> bool:
     if value.data is None or not value.is_plain or value.is_variable:
         return False
     expected = np.asarray(literal).astype(value.data.dtype)
-    if expected.dtype.kind in "iu" and not np.array_equal(expected, literal):
+    if expected.dtype.kind in "iub" and not np.array_equal(expected, literal):
         return False  # the literal, such as 0.5 or 300, does not exist in the dtype
     if expected.ndim == 0:
         return value.data.size == 1 and bool(value.data.reshape(-1)[0] == expected)

@@ -267,7 +267,7 @@ class _Reader:
             assert node.literal is not None  # an operand has a name or a literal
             array_of(node.literal, f64, None, self.source.fail_at(node.token))  # only to find mistakes
             return OperandPattern(None, literal=node.literal, const=True)
-        spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
+        spec = kinds[0].operand_spec(index)
         if node.optional and len(kinds) == 1 and spec is not None and not spec.optional:
             self.source.fail(f"the operand {spec.name} of {kinds[0].__name__} is not optional", node.token)
         if node.type is None:

@@ -69,7 +69,8 @@ class Rewrite(GraphPass):
 
     - an operand marked ``const``: its array, or None if it is absent;
     - any other operand or result: its Value, or None if it is absent;
-    - a capital letter: the size of this dimension;
+    - a capital letter: the size of this dimension.  None if only absent operands have it, or if ``O|1``
+      matched a 1;
     - a name of an attribute value: this value;
     - ``match``: the Match.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from circlekit.errors import CirclekitError, ShapeError, UnsupportedError, shown
+from circlekit.errors import CirclekitError, ShapeError, UnsupportedError, counted, shown
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
@@ -24,7 +24,6 @@ from circlekit.structure.variable_shapes import Contents, assigned_shapes, joine
 PROBE_FACTOR = 3
 """In trials of ``_changes_leading_ones``, an unknown dimension gets this many times its former size."""
 
-
 UNKNOWN_SIZES = (1, 7)
 """Two sizes of an unknown dimension; a shape that is the same for both does not depend on it.
 
@@ -37,8 +36,8 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
     The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
     (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
-    model computes from shapes are computed again, up to MAX_KNOWN_ELEMENTS in a result; shapes that depend on
-    longer results become unknown.
+    model computes from shapes are computed again, up to ``known_integers.MAX_KNOWN_ELEMENTS`` in a result;
+    shapes that depend on longer results become unknown.
     Raise ModelError if ``shapes`` is not a collection, for a wrong number of shapes, or for an unknown name.
     Raise ShapeError
 
@@ -183,6 +182,9 @@ class _Resizer:
             arguments = operands[-count:] if count else []  # the last ones: IF has a condition before them
             if isinstance(op, OpaqueOp) and not self._had_equal_shapes(called.inputs, arguments):
                 continue  # it calls the graph with other values, as a reduction does with single elements
+            if len(arguments) != count:
+                expected = f"graph {shown(called.name)}: expected {counted(count, 'operand')}"
+                raise ShapeError(f"{expected}, got {len(arguments)}")
             self.graph(called, [self._passed(a, v) for a, v in zip(arguments, called.inputs, strict=True)])
             has_changed |= any(v in self.old for v in called.outputs)
         if isinstance(op, While):

@@ -10,8 +10,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.program.state import AssignVariable, ReadVariable, VarHandle
 
-Variable = tuple[str | None, str | None] | None
-"""The container and the name of a variable; None if they are not known."""
+Variable = tuple[str, str] | None
+"""The container and the name of a variable, "" for an absent one; None if they are not known."""
 
 Contents = Mapping[Variable, Shape | None]
 """For each variable, the shape of its contents; dimensions that may differ are unknown."""
@@ -20,8 +20,8 @@ Contents = Mapping[Variable, Shape | None]
 def variables(model: Model) -> dict[Op, Variable]:
     """Return for each READ_VARIABLE and ASSIGN_VARIABLE its variable.
 
-    If an operator gets its handle from another operator than VAR_HANDLE, it may use any variable; then all
-    variables count as one.
+    If the handle of an operator is not the result of a VAR_HANDLE, the operator may use any variable; then
+    all variables count as one.
     """
     ops = [op for op in model.ops() if isinstance(op, ReadVariable | AssignVariable)]
     found: dict[Op, Variable] = {op: _variable(op.resource_id) for op in ops}
@@ -31,7 +31,7 @@ def variables(model: Model) -> dict[Op, Variable]:
 def _variable(handle: Value) -> Variable:
     """Return the variable of ``handle`` if VAR_HANDLE produces it, else None."""
     op = handle.producer
-    return (op.container, op.shared_name) if isinstance(op, VarHandle) else None
+    return (op.container or "", op.shared_name or "") if isinstance(op, VarHandle) else None
 
 
 def assigned_shapes(model: Model) -> dict[Variable, list[Shape | None]]:
@@ -44,7 +44,7 @@ def assigned_shapes(model: Model) -> dict[Variable, list[Shape | None]]:
 
 
 def joined(shapes: Iterable[Shape | None]) -> Shape | None:
-    """Return the dimensions that all ``shapes`` share; the others are unknown.
+    """Return the dimensions that all ``shapes``, at least one, share; the others are unknown.
 
     Return None, an unknown rank, if the ranks differ or one is unknown.
     """

@@ -35,6 +35,8 @@ In this list, "a -> b" is an object that gives b for each name a.
                     of the scales of ``names`` by at most tolerance * the scale of the result.  A bias
                     without a scale, or with several, has scale 0.  This applies only if each of the others
                     has one scale
+    no_power_of_2   lists of operands and results, of which at least one must have a scale that is not a
+                    power of 2
     values          attribute -> the values that it may have
     range           attribute -> [least, greatest]; null: no bound
     at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
@@ -57,7 +59,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from circlekit.ir.op import Op
+from circlekit.ops.numerics.lookup_tables import checked_log2
 from circlekit.targets.operator_properties import highest_rank, plain_attribute, scales_of, values_named
 from circlekit.targets.shape_constraints import SHAPE_KINDS
 
@@ -181,6 +186,13 @@ def _sum_scale(op: Op, limits: Sequence[tuple[Sequence[str], str, str, float]]) 
             yield f"{bias} of scale {wanted:g}, the product of {' and '.join(names)}, got {got}"
 
 
+def _no_power_of_2(op: Op, lists: Sequence[Sequence[str]]) -> Iterator[str]:
+    for names in lists:
+        scales = [scale for name in names for scale in _all_scales(op, name)]
+        if all(scale and checked_log2(np.float32(scale)) is not None for scale in scales):
+            yield f"a scale of {', '.join(names)} that is not a power of 2"
+
+
 def _all_scales(op: Op, name: str) -> list[float]:
     """Return every scale of the operands or results with this name, in one list."""
     return [scale for scales, _ in scales_of(op, name) for scale in scales]
@@ -249,6 +261,7 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "scale": _scale,
     "scale_ratio": _scale_ratio,
     "sum_scale": _sum_scale,
+    "no_power_of_2": _no_power_of_2,
     "values": _values,
     "range": _range,
     "at_most": _at_most,

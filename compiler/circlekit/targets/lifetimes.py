@@ -61,10 +61,6 @@ class Lifetime:
         """The size of the buffer in bytes."""
         return self.buffer.size
 
-    def overlaps(self, other: Lifetime) -> bool:
-        """Return whether there is an operator during which both buffers are needed."""
-        return self.first <= other.last and other.first <= self.last
-
 
 def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     """Return the buffers that ``planner`` places for one run of ``graph``.

@@ -22,13 +22,13 @@ def scales_misfit(op: Op) -> str | None:
 def _fault(value: Value) -> str | None:
     """Return the axis, the number of scales and the shape, if they do not fit; None if they do.
 
-    The axis must exist even if there is one scale, which does not depend on it.  An unknown dimension is 1 in
-    the file.
+    The axis must exist even if there is one scale, which does not depend on it.  For a scalar or an unknown
+    rank, which are [] in the file, it must only not be negative.  An unknown dimension is 1 in the file.
     """
-    quantization = value.quantization
-    if quantization is None or not quantization.scale.size or quantization.details or not value.shape:
+    quantization, shape = value.quantization, value.shape or ()
+    if quantization is None or not quantization.scale.size or quantization.details:
         return None
     axis, count = quantization.quantized_dimension, quantization.scale.size
-    if 0 <= axis < len(value.shape) and count in (1, value.shape[axis] or 1):
+    if axis >= 0 and (not shape or (axis < len(shape) and count in (1, shape[axis] or 1))):
         return None
     return f"axis {axis} with {counted(count, 'scale')}, its shape is {format_shape(value.shape)}"

@@ -83,7 +83,7 @@ class Target:
         """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
 
         Unknown dimensions and ranks are no reason, because they are only known in a run.  The exceptions are
-        the constraints ``known`` and ``broadcast_rank`` (see ``constraints``).
+        ``checks_scales`` and the constraints ``known`` and ``broadcast_rank`` (see ``constraints``).
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal

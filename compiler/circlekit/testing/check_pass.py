@@ -42,8 +42,8 @@ def check_pass(
 
     ``tested``: the class of the pass, or its name.
     ``recipes``: the text of a recipe (``.ck``), the path of a file or folder, or a sequence of these.  In a
-    folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
-    A str that contains ``{`` is the text of a recipe; give a path that contains ``{`` as a Path.
+    folder and its subfolders, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the
+    name of the pass.  A str that contains ``{`` is the text of a recipe; give such a path as a Path.
     ``with_litert``: whether to compare with LiteRT; without effect if LiteRT is not installed.
 
     A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
@@ -117,7 +117,7 @@ def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) 
             path = folder / f"{name}-{number}{TEXT}"
             path.write_text(item, encoding="utf-8")
             yield from cases_of(path, passes=[name])
-        elif Path(item).is_dir():
+        elif item != "" and Path(item).is_dir():  # Path("") is the working directory
             for path in recipes_in(Path(item)):
                 if path.stem == name or path.stem.startswith(f"{name}-"):
                     yield from cases_of(path, passes=[name])

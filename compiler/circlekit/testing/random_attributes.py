@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import DType, boolean, f32, i32
 from circlekit.ir.enums import Activation, Named, Padding
@@ -26,7 +24,7 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
     if dtype is not DType.INT16 and m.chance(0.6):
         zero_point = m.below(200) + (0 if dtype is DType.UINT8 else -100)
     scale = m.number(0.05, 0.1, 1 / 16, 0.5, 1 / 256) / (64 if dtype is DType.INT16 else 1)
-    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+    return Quantization.per_tensor(scale, zero_point)
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:

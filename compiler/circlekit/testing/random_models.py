@@ -55,7 +55,7 @@ MUTATION_PROBABILITY = 0.3
 """The probability that one operator of an instance may differ from the picture."""
 
 OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
-"""The dtypes besides f32 that operands may have if neither picture nor operator specifies a dtype."""
+"""The dtypes besides f32 that operands may have if the picture states no dtype and the operator takes f32."""
 
 
 def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
@@ -77,7 +77,7 @@ class _Instance:
 
     ``values``, ``dims``, ``bound``: the choices so far, by their names in the picture: operands (None: left
     out), sizes of dimensions, values of attributes.
-    ``dtype``: the dtype of operands for which neither picture nor operator specifies one.
+    ``dtype``: the dtype of operands of which the picture states none, if the operator takes f32.
     ``mutated``: the index of the operator that may differ from the picture; -1: none.
     In the methods, ``node`` is an operator of the picture, and ``kind`` the class of an operator.
     """
@@ -148,7 +148,7 @@ class _Instance:
         ``data``: the first chosen operand that is not a constant, None if there is none yet.
         """
         m = self.m
-        spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
+        spec = kind.operand_spec(index)
         dtypes = spec.dtypes if spec is not None else ()
         if pattern.name is None:
             dtype = self.dtype if data is None else data.dtype

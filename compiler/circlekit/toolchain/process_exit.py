@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -49,11 +50,14 @@ def is_about_stdout(error: Exception) -> bool:
 def checking_stdout(work: Callable[[], int], heading: str, failed: int) -> int:
     """Call ``work``; return the exit code that it returns.
 
-    If the standard output cannot be written, all later output to it is discarded.  If its reader has ended,
+    Characters that the encoding of the standard output lacks are escaped, as in the standard error.  If the
+    standard output cannot be written, all later output to it is discarded.  If its reader has ended,
     return BROKEN_PIPE; otherwise print the error after ``heading``, and return ``failed``.
     ``work`` must call ``flush_stdout`` and not catch errors of the standard output.  Any other error that
     ``work`` raises is raised here, too.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return work()
     except OSError as error:

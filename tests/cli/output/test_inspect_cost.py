@@ -105,3 +105,15 @@ def test_graphs_are_named_if_there_are_several(tmp_path: Path, capsys: pytest.Ca
     assert inspection.circle_inspect(["--cost", str(tmp_path / "net.ck")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("graph ")] == ["graph main", "graph other"]
+
+
+def test_an_operator_without_results_has_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.ck").write_text("""
+        graph main(%x: f32[4]) -> %y {
+          %h = VarHandle() {shared_name: "v"} : resource[1]
+          AssignVariable(%h, %x)
+          %y = Abs(%x)
+        }""")
+    assert inspection.circle_inspect(["--cost", str(tmp_path / "net.ck")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["1", "ASSIGN_VARIABLE", "0", "16", "0", "0", "16"] in rows

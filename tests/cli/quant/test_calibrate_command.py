@@ -110,6 +110,13 @@ def test_a_line_of_a_list_may_be_longer_than_the_name_of_a_file(
     np.testing.assert_array_equal(np.concatenate(sample), np.arange(20))
 
 
+@pytest.mark.parametrize("path", ["", "x" * 300, "x" * 300 + ".txt"])
+def test_samples_without_a_valid_name_are_refused(path: str) -> None:
+    model = ck.parse("graph main(%x: f32[3]) -> %x { }")
+    with pytest.raises(FileError, match="cannot be read"):
+        list(open_samples(path, model))
+
+
 def test_random_samples_have_the_seed_0_if_none_is_given() -> None:
     model = ck.parse("graph main(%x: f32[3]) -> %x { }")
     (plain,), (same,), (other,) = (list(RandomSamples(model, 1, *seed)) for seed in ((), (0,), (1,)))

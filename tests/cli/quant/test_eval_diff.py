@@ -115,8 +115,10 @@ def test_results_of_other_shapes_and_bools_have_no_metrics(
         circlekit.save(circlekit.parse(text), tmp_path / f"{which}.circle")
         words += [f"--{which}_model", str(tmp_path / f"{which}.circle")]
     assert circle_eval_diff([*words, "--print_layers"]) == 0
-    rows = {row[0]: row[2] for line in capsys.readouterr().out.splitlines() if len(row := line.split()) > 2}
-    assert [rows[name] for name in "rbmy"] == ["-", "-", "-", "inf"]
+    lines = capsys.readouterr().out.splitlines()
+    rows = {row[0]: row[2:] for line in lines if len(row := line.split()) > 2}
+    unknown = ["-", "nan", "nan"]
+    assert [rows[name] for name in "rbmy"] == [unknown, unknown, unknown, ["inf", "0", "0"]]
 
 
 @pytest.mark.parametrize(("top", "matches"), [(2, [1.0]), (3, [])])
@@ -126,6 +128,19 @@ def test_the_top_k_match_needs_at_least_k_elements(top: int, matches: list[float
     summary = eval_diff._Summary((model, model), asked)
     summary.record(0, [np.array([1, 2], np.float32)], [np.array([3, 4], np.float32)])
     assert summary.matches == [matches]
+
+
+@pytest.mark.parametrize(("dtype", "share"), [("str", ""), ("c64", ""), ("bool", "match ratio for y is 1")])
+def test_strings_and_complex_numbers_have_no_top_k_match(
+    dtype: str, share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "model.circle")
+    circlekit.save(circlekit.parse(f"graph main(%x: {dtype}[2]) -> %y {{ %y = Reshape(%x, [1, 2]) }}"), path)
+    words = ["--first_model", path, "--second_model", path, "--print_topk_match", "1"]
+    assert circle_eval_diff([*words, "--dump_output_with_prefix", str(tmp_path / "dump")]) == 0
+    dump = (tmp_path / "dump.0.first.output0").read_bytes()
+    assert dtype != "str" or dump[:4] == b"\2\0\0\0"  # a string tensor begins with the number of strings
+    assert capsys.readouterr().out.splitlines()[-1].endswith(share or "Top-1 results of the models")
 
 
 def test_numbers_of_a_quantized_model_are_compared_as_real_numbers(

@@ -118,6 +118,10 @@ def test_a_note_says_that_samples_are_random_if_they_matter(
         (["--scheme", "float16"], False),
         (["--random", "1", "--scheme", "weight_int8", "--set", "SOFTMAX=int8"], True),
         (["--random", "1", "--scheme", "weight_int8", "--float", "SOFTMAX"], False),
+        (["--random", "1", "--scheme", "weight_int4", "--raise-to", "int16x8", "--target-sqnr", "99"], True),
+        (["--random", "1", "--scheme", "weight_int4", "--raise-to", "int16x8", "--target-sqnr", "1"], False),
+        (["--random", "1", "--float", "re:."], False),
+        (["--random", "1", "--scheme", "one_uint8"], True),
     ):
         assert run(files, "--json", *words) == 0
         assert (RANDOM_NOTE in json.loads(capsys.readouterr().out)["notes"]) is said, words

@@ -136,6 +136,12 @@ def test_several_records(name: str, tmp_path: Path) -> None:
     assert list(records) == labels.get(name, ["record_0", "record_1", "record_2"])
 
 
+def test_an_empty_path_is_not_the_working_directory() -> None:
+    for read in (read_records, lambda path, model: list(iterate_records(path, model))):
+        with pytest.raises(FileError, match="a file without a name cannot be read"):
+            read("", ONE_INPUT)
+
+
 WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
     "missing.npz": (lambda _: None, FileError, "missing.npz: no such file or folder"),
     "record.h5": (

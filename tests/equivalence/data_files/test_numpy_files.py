@@ -116,6 +116,30 @@ def test_two_names_with_the_same_escapes_are_refused() -> None:
         encode_npz({"a\0": X, r"a\x00": X})
 
 
+def test_a_name_too_long_for_a_zip_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(encode_npz({"a" * 65531: X}))
+    assert [len(name) for name, _ in read_npz(tmp_path / "x.npz")] == [65531]
+    with pytest.raises(UnsupportedError, match=r"expected at most 65535 bytes with .npy, got 65536"):
+        encode_npz({"a" * 65532: X})
+
+
+@pytest.mark.parametrize("shape", ["(-1,)", "(-1, 2)", "(True,)"])
+def test_a_shape_with_other_than_sizes_is_damage(shape: str, tmp_path: Path) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".encode()
+    content = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(8)
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(FormatError, match="expected a shape of integers of at least 0, got "):
+        read_npy(tmp_path / "x.npy")
+
+
+def test_a_member_beyond_every_file_is_damage(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", b"")
+        archive.infolist()[0].header_offset = 1 << 63
+    with pytest.raises(FormatError, match=r"x.npz is not a readable npz file"):
+        read_npz(tmp_path / "x.npz")
+
+
 def test_a_deeply_nested_header_is_damage(tmp_path: Path) -> None:
     header = b"-" * 9000 + b"1"
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)

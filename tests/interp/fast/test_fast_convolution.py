@@ -175,6 +175,28 @@ def test_small_part_of_a_large_transpose_conv() -> None:
     check_fast(op, output, filter, x)
 
 
+def test_transpose_conv_of_huge_strides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter is copied once to whole strides; without memory for it, the plain kernel runs."""
+    x, filter = normal(generator("far"), 1, 1, 2, 3), normal(generator("tap"), 4, 1, 1, 3)
+    output = np.array([1, 1, 1 << 18, 4], np.int32)
+    op = TransposeConv(const(output), const(filter), var(x), padding=Padding.VALID, stride_w=1 << 17)
+    tracemalloc.start()
+    try:
+        kernel: Any = prepare(op)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    matrix_bytes = (1 << 17) * filter.nbytes
+    assert matrix_bytes < peak_bytes < 1.1 * matrix_bytes
+    np.testing.assert_allclose(kernel(output, filter, x), op.kernel(output, filter, x), atol=1e-6)
+    monkeypatch.setattr("numpy.zeros", raises_memory_error)
+    assert prepare(op) is None
+
+
+def raises_memory_error(*arguments: object) -> Array:
+    raise MemoryError
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 def test_results_of_one_element(depth: int) -> None:
     x, filter = normal(generator("one element"), 1, 2, 2, depth), normal(generator("tap"), 1, 2, 2, depth)

@@ -253,7 +253,9 @@ CASES: list[tuple[str, str, Change, Change]] = [
         put("T10.shape", [2**30, 2**31 - 1]),
     ),
     ("packed-size", f"{GRAPH}.tensors[7]", put("T7.shape", [5]), put("T7.shape", [4])),
+    ("packed-size", f"{GRAPH}.tensors[7]", put("T7.shape", [-1, 4]), put("T7.shape", [1, 4])),
     ("strings", f"{GRAPH}.tensors[6]", put("T6.shape", [3]), put("T6.shape", [2, 1])),
+    ("strings", f"{GRAPH}.tensors[6]", put("T6.shape", [-1, 2]), put("T6.shape", [1, 2])),
     (
         "strings",
         f"{GRAPH}.tensors[6]",

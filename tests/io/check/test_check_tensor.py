@@ -83,14 +83,14 @@ def test_zero_points_and_ranges_are_none_one_or_as_many_as_scales(scales: int, c
 )  # fmt: skip
 def test_a_zero_point_is_a_number_of_the_type(zero_point: int, dtype: DType, is_good: bool) -> None:
     value = Value("x", dtype, (2,))
-    value.quantization = Quantization(np.ones(1, np.float32), np.array([zero_point], np.int64))
+    value.quantization = Quantization.per_tensor(1.0, zero_point)
     assert rules(value) == ([] if is_good else ["quantization-values"])
 
 
 @pytest.mark.parametrize(("scale", "is_good"), [(0.0, False), (1e-40, True), (-1.0, False), (np.inf, False)])
 def test_a_scale_is_finite_and_above_zero(scale: float, is_good: bool) -> None:
     value = Value("x", DType.INT8, (2,))
-    value.quantization = Quantization(np.array([scale], np.float32), np.zeros(1, np.int64))
+    value.quantization = Quantization.per_tensor(scale)
     assert rules(value) == ([] if is_good else ["quantization-values"])
 
 

@@ -32,6 +32,14 @@ def test_real_models_in_the_other_format(model_path: Path) -> None:
     assert to_bytes(changed, model.format) == to_bytes(load_bytes(to_bytes(changed, model.format)))
 
 
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_a_model_without_a_file_can_assume_a_format(format: str) -> None:
+    model = parse_model("model circle {version: 0} graph main(%x: f32[2]) -> %y { %y = Relu(%x) }")
+    data = to_bytes(model, format)
+    assume_format(model, format)
+    assert to_bytes(model) == data == to_bytes(load_bytes(data))
+
+
 @pytest.mark.parametrize("name", ["constants", "custom", "shapes", "variants", "unknown_code", "graphs"])
 def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
     """The operators then have the codes and versions that ``load`` gives; saving gives the same bytes."""

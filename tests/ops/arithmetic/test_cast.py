@@ -11,6 +11,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.arithmetic.cast import NOT_INTEGER, Cast, Dequantize, FakeQuant, Quantize
 from tests.ops.litert import check, graph_of, kernel_results, run_litert, var
+from tests.ops.quantized import per_tensor
 
 DTYPES = [
     "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool",
@@ -78,10 +79,6 @@ def grid(scale: float, zero: int) -> Array:
     """
     halves = (np.arange(-300, 300) * 0.5 - zero) * scale
     return np.concatenate([halves, np.random.default_rng(4).normal(0, 60 * scale, 200)]).astype(np.float32)
-
-
-def per_tensor(scale: float, zero: int) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero]))
 
 
 PER_CHANNEL = Quantization(np.array([0.5, 0.01, 0.1], np.float32), np.array([0, 0, 0]), 1)

@@ -114,7 +114,7 @@ def test_integers_have_no_exponential() -> None:
 
 @pytest.mark.parametrize("kind", [Abs, Relu])
 def test_a_quantized_operand_needs_a_quantized_result(kind: type[Abs]) -> None:
-    quantization = Quantization(np.array([0.1], np.float32), np.array([0]))
+    quantization = Quantization.per_tensor(0.1)
     value = Value("x", i8, (2,), None, quantization)
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):
         kernel_results(kind(value), [np.ones(2, np.int8)])

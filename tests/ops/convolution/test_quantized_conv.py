@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.interp import evaluate
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import Op
@@ -22,7 +23,7 @@ from circlekit.ops.constant_operands import packed
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.quantized_values import dtype_limits
-from tests.ops.litert import FLOAT_TOLERANCE, check, const, kernel_results, var
+from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, quantized
 
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
@@ -240,6 +241,17 @@ def test_hybrid_by_int4(per_channel: bool) -> None:
     x = layer.rng.normal(size=layer.input).astype(np.float32)
     filter = weights(layer, DType.INT4, per_channel)
     check(layer.op(var(x), filter, const(np.ones(layer.channels), np.float32)), x, tolerance=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hybrid_with_an_integer_bias_has_no_kernel(kind: str) -> None:
+    layer = draw_layer(kind, "integer bias")
+    x = np.zeros(layer.input, np.float32)
+    op = layer.op(var(x), weights(layer, i8, True), const(np.ones(layer.channels), np.int32))
+    with pytest.raises(UnsupportedError, match="on float32, int32 has no kernel"):
+        evaluate(op, [v.array() if v.is_const else x for v in op.inputs if v is not None])
+    with pytest.raises(RuntimeError, match="failed to prepare"):
+        run_litert(graph_of(op), [x])
 
 
 def test_hybrid_of_zeros() -> None:

@@ -131,7 +131,7 @@ def sparse(rng: np.random.Generator, dtype: DType, units: int, depth: int, block
     if block > 1:
         order, levels = [0, 1, 2], [*levels, {"format": "DENSE", "dense_size": block}]
     data = numbers[there].astype(dtype.numpy)
-    scale = Quantization(np.array([0.03], np.float32), np.zeros(1, np.int64)) if dtype is i8 else None
+    scale = Quantization.per_tensor(0.03) if dtype is i8 else None
     value = Value("w", dtype, (units, depth), np.frombuffer(data.tobytes(), np.uint8), scale)
     tree = {"traversal_order": order, "block_map": [1] if block > 1 else [], "dim_metadata": levels}
     value.extra["sparsity"] = tree

@@ -46,7 +46,7 @@ def test_fused_activation() -> None:
 def test_fused_activation_of_integers_limits_what_they_stand_for() -> None:
     x = np.array([0, 130, 255], np.uint8)
     value = var(x)
-    value.quantization = Quantization(np.array([0.5], np.float32), np.array([128], np.int64))
+    value.quantization = Quantization.per_tensor(0.5, 128)
     op = Concatenation(value, value, axis=0, act=Activation.RELU_N1_TO_1)
     op.output.quantization = value.quantization
     assert kernel_results(op, [x, x])[0].tolist() == [126, 130, 130] * 2  # -1 and 1 are 126 and 130

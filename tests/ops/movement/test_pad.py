@@ -44,7 +44,7 @@ def test_zero_of_a_quantized_border_is_the_zero_point(dtype: DType) -> None:
     """LiteRT ignores the zero point of data of 32 and 64 bits."""
     x, quantization = (
         data(f"i{dtype.bits // 8}", 2, 3),
-        Quantization(np.array([0.5], np.float32), np.array([-7])),
+        Quantization.per_tensor(0.5, -7),
     )
     check(Pad(Value("x", dtype, (2, 3), None, quantization), ints([[1, 0], [0, 2]])), x)
 

@@ -106,6 +106,13 @@ def test_the_nearest_neighbors_of_no_pixels(dtype: str) -> None:
     assert ResizeNearestNeighbor(var(x[:, :0]), ints([0, 3])).nearest(0, 0).size == 0
 
 
+@pytest.mark.parametrize("width", [82, 83, 84])
+def test_a_position_just_below_one_half_is_nearest_to_the_first_pixel(width: int) -> None:
+    """With a width of 83, pixel 41 is at 0.49999997; in float32, 0.5 more would be 1."""
+    x = data("f4", 1, 1, 2, 1)
+    check(ResizeNearestNeighbor(var(x), ints([1, width]), align_corners=True), x)
+
+
 def test_a_nearest_neighbor_is_a_pixel_of_the_image() -> None:
     """In float32, the last of 2^24 positions is rounded up to the end of the image."""
     size = Value.constant("size", np.array([1, 1], np.int32))

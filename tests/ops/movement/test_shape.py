@@ -175,7 +175,7 @@ def test_a_range_reaches_its_limit_and_has_scalar_operands() -> None:
 
 
 def test_movement_keeps_per_tensor_quantization() -> None:
-    per_tensor = Quantization(np.array([0.5], np.float32), np.array([3]))
+    per_tensor = Quantization.per_tensor(0.5, 3)
     per_axis = Quantization(np.array([0.5, 1], np.float32), np.array([3, 4]), 0)
     x = Value("x", DType.INT8, (2, 3), None, per_tensor)
     assert Transpose(x, ints([1, 0])).output.quantization is per_tensor

@@ -61,7 +61,7 @@ def test_crops_may_remove_everything() -> None:
 def test_zero_of_a_quantized_border_is_the_zero_point(dtype: DType) -> None:
     """LiteRT ignores the zero point of data of 32 and 64 bits."""
     x = data(f"i{dtype.bits // 8}", 1, 3, 3, 1)
-    value = Value("x", dtype, x.shape, None, Quantization(np.array([0.5], np.float32), np.array([-9])))
+    value = Value("x", dtype, x.shape, None, Quantization.per_tensor(0.5, -9))
     check(SpaceToBatchND(value, ints([2, 2]), ints([[1, 0], [0, 1]])), x)
 
 

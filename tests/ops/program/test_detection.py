@@ -26,7 +26,7 @@ from tests.ops.litert import (
     run_litert,
     var,
 )
-from tests.ops.stateful import quantized
+from tests.ops.quantized import per_tensor
 
 
 def boxes(seed: int, count: int, spread: float = 3.0) -> Array:
@@ -77,6 +77,15 @@ def test_a_box_without_area_is_selected_again() -> None:
     b[np.argmax(s), 2:] = b[np.argmax(s), :2]
     op = NonMaxSuppressionV4(var(b), var(s), const(4, np.int32), single(0.5), single(0.0))
     assert check(op, b, s)[0].tolist() == [np.argmax(s)] * 4
+
+
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("overlap", [0.0, 0.5, np.nan])
+def test_nan_does_not_suppress(column: int, number: float, overlap: float) -> None:
+    b, s = boxes(1, 6), scores(2, 6)
+    b[np.argmax(s), column] = number
+    check(NonMaxSuppressionV4(var(b), var(s), const(9, np.int32), single(overlap), single(0.0)), b, s)
 
 
 def test_the_size_of_the_result_is_an_operand() -> None:
@@ -139,6 +148,14 @@ def test_detections(regular: bool | None, classes: int, per_box: int, threshold:
     check_detector(op, codes, likely)
 
 
+@pytest.mark.parametrize("regular", [False, True])
+def test_detections_of_boxes_with_nan(regular: bool) -> None:
+    codes, likely, anchors = scene(5)
+    codes[0, np.argmax(likely[0].max(axis=1)), 0] = np.nan
+    changes = {"use_regular_nms": regular, "nms_iou_threshold": 0.01}
+    check_detector(detector([var(codes), var(likely), const(anchors)], **changes), codes, likely)
+
+
 def test_detections_of_quantized_data() -> None:
     rng = np.random.default_rng(6)
     codes, likely, anchors = (
@@ -147,7 +164,7 @@ def test_detections_of_quantized_data() -> None:
     anchors[:, 2:] = np.maximum(anchors[:, 2:], 20)
     values = [var(codes), var(likely), const(anchors)]
     for value, scale, zero in zip(values, (0.05, 1 / 256, 1 / 256), (128, 0, 0), strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     likely[:] = np.argsort(rng.uniform(size=150)).reshape(1, 30, 5)  # no two scores are equal
     check_detector(detector(values, use_regular_nms=True), codes, likely)
 

@@ -197,7 +197,7 @@ def test_handles_are_numbered_by_container_and_name() -> None:
 
 def test_a_variable_tensor_starts_with_zeros() -> None:
     """A tensor of int8 starts with its zero point."""
-    state, zero = State(), Quantization(np.array([0.5], np.float32), np.array([3]))
+    state, zero = State(), Quantization.per_tensor(0.5, 3)
     assert state.read(Value("x", i8, (2,), None, zero)).tolist() == [3, 3]
     assert state.read(Value("x", i16, (2,), None, zero)).tolist() == [0, 0]
     value = Value("x", f32, (2, 1))

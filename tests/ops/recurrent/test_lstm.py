@@ -16,8 +16,9 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.bidirectional_lstm import BidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_float import normalized
-from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, var
-from tests.ops.stateful import check_runs, quantized, state
+from tests.ops.litert import FLOAT_TOLERANCE, check, const, graph_of, run_litert, var
+from tests.ops.quantized import per_tensor
+from tests.ops.stateful import check_runs, state
 
 HYBRID_TOLERANCE = 2e-2
 """Each step quantizes the float state again: a rounding error can move an element by 1/127 of the range."""
@@ -42,7 +43,7 @@ class Maker:
         if self.kind == "float":
             return const(self.rng.normal(0, 0.5, shape), np.float32)
         value = const(self.rng.integers(-127, 128, shape), np.int8)
-        value.quantization = quantized(float(self.rng.uniform(0.003, 0.008)))
+        value.quantization = per_tensor(float(self.rng.uniform(0.003, 0.008)))
         return value
 
     def vector(self, size: int, around: float = 0.0) -> Value:
@@ -182,10 +183,10 @@ def test_basic_integers(seed: int) -> None:
     values = [var(x), var(before), weights, bias, var(cells)]
     scales = [(1 / 128, 128), (1 / 128, 128), (0.01, 119), (0.01 / 128, 0), (2**-11, 0)]
     for value, (scale, zero) in zip(values, scales, strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     op = Lstm(*values, kernel_type=LSTMKernelType.BASIC, act=Activation.TANH)
     for value, (scale, zero) in zip(op.results, [scales[0], scales[4], scales[0], (2**-12, 0)], strict=True):
-        value.quantization = quantized(scale, zero)
+        value.quantization = per_tensor(scale, zero)
     check_runs(op, [[x, before, cells]])
 
 
@@ -265,6 +266,21 @@ def test_optional_operands_of_both_directions() -> None:
     names |= {f"aux_input_to_{gate}_weights" for gate in GATES}
     assert optional == {"aux_input"} | {d + name for d in ("fw_", "bw_") for name in names}
     assert len(BidirectionalSequenceLstm.operands) == 48
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+@pytest.mark.parametrize("index", [12, 16])
+def test_an_integer_bias_of_float_data_has_no_kernel(kind: str, index: int) -> None:
+    ((x,),) = sequence(3, 4, 3, 5, runs=1)
+    rest = operands(Maker(1, kind), frozenset({"projection"}), 5, 6, 3)
+    old = rest[index]
+    assert old is not None
+    rest[index] = const(np.ones(old.shape), np.int32)
+    graph = graph_of(UnidirectionalSequenceLstm(var(x), *rest, act=Activation.TANH, time_major=True))
+    with pytest.raises(RuntimeError, match="INT32 != FLOAT32"):
+        run_litert(graph, [x])
+    with pytest.raises(UnsupportedError, match="on float32, int32 has no kernel"):
+        Interpreter(Model([graph])).run([x])
 
 
 def test_bidirectional_integers_have_no_kernel() -> None:

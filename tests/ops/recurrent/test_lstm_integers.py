@@ -24,8 +24,9 @@ from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.lstm_integer import _normalized
 from circlekit.ops.recurrent.sequence import Weight
 from tests.ops.litert import const, graph_of, run_steps
+from tests.ops.quantized import per_tensor
 from tests.ops.recurrent.test_lstm import FORMS, GATES
-from tests.ops.stateful import check_runs, quantized, state
+from tests.ops.stateful import check_runs, state
 
 
 def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **attributes: Any) -> Op:
@@ -37,10 +38,10 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
 
     def weights(*shape: int, dtype: Any = np.int8, limit: int = 127, scale: float = 0.01) -> Value:
         value = const(rng.integers(-limit, limit + 1, shape), dtype)
-        value.quantization = quantized(float(rng.uniform(0.3, 1.5)) * scale)
+        value.quantization = per_tensor(float(rng.uniform(0.3, 1.5)) * scale)
         return value
 
-    x = Value("x", i8, (batch, 4, inputs), None, quantized(0.02, 7))
+    x = Value("x", i8, (batch, 4, inputs), None, per_tensor(0.02, 7))
     if attributes.get("time_major"):
         x.shape = (4, batch, inputs)
     if kind is Lstm:
@@ -55,8 +56,8 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
     bias = [weights(cells, dtype=np.int32, limit=4000) if g in gates else None for g in GATES]
     projection = [weights(outputs, cells), weights(outputs, dtype=np.int32, limit=2000)]
     states = [
-        state(i8, (batch, outputs), quantized(0.008, -11)),
-        state(i16, (batch, cells), quantized(2.0**-11)),
+        state(i8, (batch, outputs), per_tensor(0.008, -11)),
+        state(i16, (batch, cells), per_tensor(2.0**-11)),
     ]
     rest = [*ins, *recurrent, *peephole, *bias]
     rest += [*(projection if "projection" in form else [None, None]), *states]
@@ -68,7 +69,7 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
     scales = [float(s) for s in rng.uniform(0.001, 0.004, 4)] + [0.007]
     zeros = [0, 0, 0, 0, 5 if "projection" in form else -3]
     op.extra["intermediates"] = [
-        Value(f"mid{i}", i8 if i == 4 else i16, (1,), None, quantized(s, z))
+        Value(f"mid{i}", i8 if i == 4 else i16, (1,), None, per_tensor(s, z))
         for i, (s, z) in enumerate(zip(scales, zeros, strict=True))
     ]
     return op
@@ -104,15 +105,15 @@ def rounded_lstm(seed: int, form: frozenset[str], **attributes: Any) -> Op:
     op = integer_lstm(seed, form, 3, Lstm, **attributes)
     rng = np.random.default_rng(seed)
     named = dict(op.operand_items())
-    named["cell_state"].quantization = quantized(2.0**-15)
-    named["output_state"].quantization = quantized(0.004, -11)
+    named["cell_state"].quantization = per_tensor(2.0**-15)
+    named["output_state"].quantization = per_tensor(0.004, -11)
     if "projection_bias" in named:
         bias = named["projection_bias"]
         bias.data = rng.integers(-(10**5), 10**5, bias.static_shape).astype(np.int32)
     scales = [float(s) * (0.001 if i % 3 == 0 else 0.02) for i, s in enumerate(rng.uniform(0.3, 3, 12))]
     zeros = [0 if i % 3 == 0 else int(z) for i, z in enumerate(rng.integers(-100, 100, 12))]
     op.extra["intermediates"] = [
-        Value(f"mid{i}", i8 if i % 3 else i16, (1,), None, quantized(s, z))
+        Value(f"mid{i}", i8 if i % 3 else i16, (1,), None, per_tensor(s, z))
         for i, (s, z) in enumerate(zip(scales, zeros, strict=True))
     ]
     return op
@@ -163,7 +164,7 @@ def test_rounded_integers_need_the_weights_and_biases_of_the_gates(name: str) ->
 
 def test_rounded_integers_need_the_scale_2_to_minus_15_of_the_cell_state() -> None:
     op = rounded_lstm(0, FULL)
-    dict(op.operand_items())["cell_state"].quantization = quantized(2.0**-14)
+    dict(op.operand_items())["cell_state"].quantization = per_tensor(2.0**-14)
     with pytest.raises(ModelError, match=r"cell_state: expected a scale of 2\^-15, got 6\.10"):
         run_ours(op, [np.zeros((3, 5), np.int8)])
 
@@ -171,7 +172,7 @@ def test_rounded_integers_need_the_scale_2_to_minus_15_of_the_cell_state() -> No
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), 2.0**-16, 0.003, 2.0**-8, 4.0])
 def test_the_cell_state_needs_a_scale_for_which_litert_has_a_tanh(scale: float) -> None:
     op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)
-    dict(op.operand_items())["cell_state"].quantization = quantized(scale)
+    dict(op.operand_items())["cell_state"].quantization = per_tensor(scale)
     with pytest.raises(ModelError, match=r"cell_state: expected a scale 2\^n with n from -15 to -9, got"):
         run_ours(op, [np.zeros((3, 4, 5), np.int8)])
 
@@ -179,7 +180,7 @@ def test_the_cell_state_needs_a_scale_for_which_litert_has_a_tanh(scale: float) 
 @pytest.mark.parametrize("scale", [2.0**-15, 2.0**-9 * 1.0005])
 def test_the_cell_state_may_have_the_least_and_the_greatest_scale(scale: float) -> None:
     op = integer_lstm(1, FULL, 3, UnidirectionalSequenceLstm)
-    dict(op.operand_items())["cell_state"].quantization = quantized(scale)
+    dict(op.operand_items())["cell_state"].quantization = per_tensor(scale)
     check_runs(op, [[np.random.default_rng(15).integers(-128, 128, (3, 4, 5)).astype(np.int8)]])
 
 
@@ -199,7 +200,7 @@ def test_a_row_of_variance_1_is_divided_by_1() -> None:
     The row [3, 3] has variance 0, for which LiteRT takes a positive number.
     """
     scale = 0.01
-    weight = Weight(Value("w", i16, (2,), None, quantized(scale)), np.array([100, 50], np.int16))
+    weight = Weight(Value("w", i16, (2,), None, per_tensor(scale)), np.array([100, 50], np.int16))
     sums = np.array([[1, -1], [3, 3]])
     found = _normalized(sums, weight, np.zeros(2, np.int64)) / 2**12
     np.testing.assert_allclose(found, [[1.0, -0.5], [0.0, 0.0]], atol=2e-3)

@@ -15,7 +15,8 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.recurrent.rnn import BidirectionalSequenceRnn, Gru, Rnn, UnidirectionalSequenceRnn
 from circlekit.ops.recurrent.svdf import Svdf
 from tests.ops.litert import FLOAT_TOLERANCE, assert_close, const, graph_of, kernel_results, run_litert, var
-from tests.ops.stateful import check_runs, quantized, state
+from tests.ops.quantized import per_tensor
+from tests.ops.stateful import check_runs, state
 
 HYBRID_TOLERANCE = 2e-2
 """Each step quantizes the float state again: a rounding error can move an element by 1/127 of the range."""
@@ -32,7 +33,7 @@ def matrix(rng: np.random.Generator, kind: str, *shape: int) -> Value:
     if kind == "float":
         return const(rng.normal(0, 0.5, shape), np.float32)
     value = const(rng.integers(-127, 128, shape), np.int8)
-    value.quantization = quantized(float(rng.uniform(0.003, 0.008)))
+    value.quantization = per_tensor(float(rng.uniform(0.003, 0.008)))
     return value
 
 
@@ -131,6 +132,18 @@ def test_nan_becomes_the_lower_bound_of_the_activation(act: Activation) -> None:
     check_runs(Svdf(var(x), *weights, None, state(f32, (2, 24)), rank=2, act=act), [[x]])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_integer_bias_of_float_data_has_no_kernel(kind: str) -> None:
+    """LiteRT reads the bits of its integers as floats."""
+    rng, x = np.random.default_rng(1), np.ones((2, 5), np.float32)
+    weights, recurrent, _, memory = gate(rng, kind, 5, 3, 2)
+    bias = const(np.ones(3), np.int32)
+    svdf = Svdf(var(x), weights, matrix(rng, kind, 3, 4), bias, state(f32, (2, 12)), rank=1)
+    for op in (Rnn(var(x), weights, recurrent, bias, memory), svdf):
+        with pytest.raises(UnsupportedError, match="on float32, int32 has no kernel"):
+            Interpreter(Model([graph_of(op)])).run([x])
+
+
 # -- SVDF --------------------------------------------------------------------------------------
 
 
@@ -159,14 +172,14 @@ def test_integer_svdf(rank: int, scale: float) -> None:
     rng = np.random.default_rng(5)
     filters, memory = 6, 4
     feature = const(rng.integers(-127, 128, (filters, 5)), np.int8)
-    feature.quantization = quantized(0.02)
+    feature.quantization = per_tensor(0.02)
     time = const(rng.integers(-32767, 32768, (filters, memory)), np.int16)
-    time.quantization = quantized(1e-4)
+    time.quantization = per_tensor(1e-4)
     bias = const(rng.integers(-1000, 1000, filters // rank), np.int32)
-    bias.quantization = quantized(1e-7)
-    x = Value("x", i8, (2, 5), None, quantized(0.03, -4))
-    out = Value("y", i8, (2, filters // rank), None, quantized(scale * 40, 9))
-    memory_tensor = state(i16, (2, filters * memory), quantized(scale / 30))
+    bias.quantization = per_tensor(1e-7)
+    x = Value("x", i8, (2, 5), None, per_tensor(0.03, -4))
+    out = Value("y", i8, (2, filters // rank), None, per_tensor(scale * 40, 9))
+    memory_tensor = state(i16, (2, filters * memory), per_tensor(scale / 30))
     op = Svdf(x, feature, time, bias, memory_tensor, rank=rank, act=Activation.RELU, results=[out])
     assert op.required_version() == 3
     check_runs(op, [[rng.integers(-128, 128, (2, 5)).astype(np.int8)] for _ in range(6)])
@@ -177,8 +190,8 @@ def test_integer_svdf_needs_time_weights_and_a_state_of_int16(time: type, memory
     """LiteRT reads them as int16, whatever their dtype is: its results then are arbitrary numbers."""
     x, feature = np.ones((1, 2), np.int8), const(np.ones((3, 2)), np.int8)
     op = Svdf(
-        var(x), feature, const(np.ones((3, 4)), time), None, state(memory, (1, 12), quantized(1.0)),
-        rank=1, act=Activation.RELU, results=[Value("y", i8, (1, 3), None, quantized(1.0))],
+        var(x), feature, const(np.ones((3, 4)), time), None, state(memory, (1, 12), per_tensor(1.0)),
+        rank=1, act=Activation.RELU, results=[Value("y", i8, (1, 3), None, per_tensor(1.0))],
     )  # fmt: skip
     with pytest.raises(UnsupportedError, match=r"SVDF on i8, with .* and a state of .*, has no kernel"):
         Interpreter(Model([graph_of(op)])).run([x])

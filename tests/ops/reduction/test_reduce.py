@@ -103,7 +103,7 @@ def test_wrong_axes_and_output_types_are_shape_errors() -> None:
 
 
 def test_a_quantized_sum_needs_the_scale_of_its_result_and_a_maximum_does_not() -> None:
-    quantization = Quantization(np.array([0.1], np.float32), np.array([3]))
+    quantization = Quantization.per_tensor(0.1, 3)
     x = Value("x", i8, (2, 3), None, quantization)
     check(ReduceMax(x, ints([1])), data("i1", 2, 3))  # the result has the quantization of the input
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):

@@ -62,6 +62,11 @@ def test_sum_of_computed_values_stays() -> None:
             "%n = Slice(%x, [0, 0], [0, 2]) : f32[0,2]\n%y = Concatenation(%n, %x) {axis: 0}",
             ["%n: reads %x, which is not constant", "%y: reads %x, which is not constant"],
         ),
+        (
+            "fold_constants",
+            "%r = Relu(%x) : f32[2,?]\n%y = Rank(%r)",
+            ["%r: reads %x, which is not constant", "%y: reads %r, whose shape is not known"],
+        ),
         ("fold_constants", "%y = RandomUniform([2, 2])", ["%y: is not pure"]),
         (
             "fold_constants",

@@ -183,7 +183,7 @@ def test_results_own_their_memory() -> None:
 
 
 def test_packed_elements_are_unpacked() -> None:
-    scale = Quantization(np.array([0.5], np.float32), np.array([0]))
+    scale = Quantization.per_tensor(0.5)
     packed = Value("w", DType.INT4, (4,), np.array([0x21, 0xF3], np.uint8), scale)
     result = Value("d", DType.FLOAT32, (4,))
     x = Value("x", DType.FLOAT32, (4,))

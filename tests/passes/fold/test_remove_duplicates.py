@@ -237,7 +237,7 @@ def test_different_constants_stay(size: int, place: float) -> None:
     big = np.arange(size, dtype=np.float32)
     other = big.copy()
     other[int(place * (size - 1))] += 1
-    quantization = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+    quantization = Quantization.per_tensor(1.0)
     values = [
         Value.constant("big", big),
         Value.constant("other", other),

@@ -60,7 +60,7 @@ REFUSED = {
         f"%y = Mul(%p, {C})",
     ],
     "act is RELU": ["%r = Conv2D(%x, %v, none) {act: RELU}", "%p = Add(%a, %r)", f"%y = Mul(%p, {C})"],
-    "is not constant, so nothing": [
+    "is not a float32 constant, so nothing": [
         "%s = Slice(%x, [0,0,0,0], [1,4,1,3])",
         "%f = Reshape(%s, [4,1,1,3])",
         "%r = Conv2D(%x, %f, none)",

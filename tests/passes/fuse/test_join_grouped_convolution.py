@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import circlekit
+from circlekit.index_maps.of_operators import Movement, movement_of
 from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_passes
 from circlekit.passes.fuse import join_grouped_convolution
-from circlekit.passes.support.axis_indices import axis_indices
 from circlekit.rewrite.base import Context
+from tests.ops.litert import run_litert
 from tests.passes.kit import check_pass
 
 NAME = "join_grouped_convolution"
@@ -63,14 +64,33 @@ def test_groups_become_one_convolution(body: str, shape: str, ops: list[str]) ->
     check_pass(net(body, shape), NAME, ops, format="tflite")
 
 
+@pytest.mark.parametrize(
+    ("shape", "part", "joined"),
+    [
+        ("?,4,6,5", "[-1,2,6,5]", True),
+        ("1,4,6,?", "[1,2,6,-1]", True),
+        ("?,4,6,5", "[1,2,6,5]", False),  # perhaps not all of the batch
+        ("?,4,6,?", "[-1,2,6,-1]", False),
+        ("1,?,6,5", "[1,2,6,5]", False),
+    ],
+)
+def test_one_dimension_but_the_channels_may_be_unknown(shape: str, part: str, joined: bool) -> None:
+    body = FIRST.replace("[1,2,6,5]", part)
+    model = parse_model(net(body, shape))
+    assert all_passes()[NAME]().run(model, Context("tflite")) == joined
+    x = np.random.default_rng(5).normal(size=(1, 4, 6, 5)).astype(np.float32)
+    (expected,), (result,) = circlekit.run(parse_model(net(body, shape)), [x]), run_litert(model.main, [x])
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_split_is_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
 
-    def recorded(op: Op) -> list[list[Array]] | None:
+    def recorded(op: Op) -> Movement | None:
         examined.append(type(op).__name__)
-        return axis_indices(op)
+        return movement_of(op)
 
-    monkeypatch.setattr(join_grouped_convolution, "axis_indices", recorded)
+    monkeypatch.setattr(join_grouped_convolution, "movement_of", recorded)
     check_pass(net(LAST), NAME, ["Conv2D"], format="tflite")
     assert examined == ["Split"]
 

@@ -162,6 +162,21 @@ def test_a_transpose_that_rescales_stays_at_the_interface(name: str, rescales: b
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [("Mean", "%y_1: reads NHWC data already"), ("Sum", "%y: Sum has %y, which cannot be transposed")],
+)
+def test_a_converted_reduction_is_not_said_to_be_impossible(call: str, sentence: str) -> None:
+    model = parse_model(SINGLE.format(f"{call}(%x, [2])"))
+    assert [r.sentence for r in explain_pass(model, "convert_nchw_to_nhwc", "circle")] == [sentence]
+
+
+@pytest.mark.parametrize("rank", ["1,3,5", "*"])
+def test_reduction_with_a_result_of_unknown_rank_stays(rank: str) -> None:
+    text = SINGLE.format(f"Mean(%x, [2]) : f32[{rank}]")
+    check_pass(text, "convert_nchw_to_nhwc", ["Mean"] if rank == "*" else ["Transpose", "Mean", "Transpose"])
+
+
 @pytest.mark.parametrize("scale", ["0.5", "0.25"])
 def test_reduction_after_a_transpose_that_rescales(scale: str) -> None:
     text = f"""

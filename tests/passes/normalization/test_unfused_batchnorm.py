@@ -144,3 +144,26 @@ def test_batchnorm_after_batch_to_space() -> None:
     check_pass(text, "fold_batch_norms", ["Conv2D"])
     crops = text.replace("[[2,2],[2,2]]", "[[0,0],[0,0]]").replace("[0,0,0,0]", "[1,1,0,0]")
     check_pass(crops, "fold_batch_norms", ["SpaceToBatchND", "Conv2D", "BatchToSpaceND"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("%m = FullyConnected(%x, %w, none)", ["FullyConnected"]),
+        ("%b = Neg(%v) %m = FullyConnected(%x, %w, %b)", ["Neg", "FullyConnected", "Sub"]),
+        ("%m = FullyConnected(%x, %q, none) : f32[6,4]", ["FullyConnected", "Sub"]),
+        ("%a = FullyConnected(%x, %w, none) %m = Mean(%a, [1])", ["FullyConnected", "Mean", "Mul", "Add"]),
+    ],
+    ids=["folded", "computed bias", "integer weights", "mean of channels"],
+)
+def test_a_difference_that_no_layer_absorbs_ends_the_pipeline(lines: str, left: list[str]) -> None:
+    """``normalize_batchnorm`` and ``fuse_neg`` do not undo each other's rewrites for ever."""
+    text = f"""
+graph main(%x: f32[6,3], %v: f32[4]) -> %y {{
+  %w = const f32[4,3] gaussian(0, 0.3)
+  %q = const i8[4,3] quant(scale: 0.5) uniform(-9, 9)
+  {lines}
+  %y = Sub(2.0, %m)
+}}
+"""
+    check_pass(text, pipeline_passes("O1"), left)

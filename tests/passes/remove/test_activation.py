@@ -78,5 +78,5 @@ def test_relu_on_a_range_from_zero_is_removed() -> None:
     check_pass(
         below,
         "remove_redundant_activation",
-        refused="%a: expected a grid that begins at 0 or above, got -0.5",
+        refused="%a: min is -0.5, expected 0 or above",
     )

@@ -156,7 +156,7 @@ def test_padding_that_is_sliced_off_in_part(pad: str, cut: str) -> None:
     check_pass(chain("[3,4]", pad, cut), PAD, refused="%c: keeps some of the border of %b")
 
 
-@pytest.mark.parametrize("pad", PADS[:2])
+@pytest.mark.parametrize("pad", PADS)
 def test_padding_that_is_sliced_off_by_strides(pad: str) -> None:
     check_pass(chain("[3,4]", pad, "StridedSlice(%b, [1, 2], [4, 6], [1, 1])"), PAD, ["Neg", "Neg"])
     text = chain("[3,4]", pad, "StridedSlice(%b, [1, -5], [4, -1], [1, 1])")
@@ -173,4 +173,4 @@ def test_padding_with_other_users_stays() -> None:
 
 def test_padding_of_an_unknown_dimension_is_refused() -> None:
     text = chain("[?,4]", "Pad(%a, [[1, 2], [2, 1]])", "Slice(%b, [1, 2], [3, 4])")
-    check_pass(text, PAD, refused="expected a static shape")
+    check_pass(text, PAD, refused="may keep some of the border")

@@ -164,7 +164,7 @@ def test_a_layer_with_computed_weights_becomes_a_batch_matmul(text: str, kinds: 
         (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown number of columns"),
         (
             layer("FullyConnected(%x, %w, %c)", "[4,3]", before="%c = Reshape(%b, [4, 1])"),
-            "%c: expected a bias of rank 1 or a constant one, got f32[4,1]",
+            "%c: expected a bias of rank 1 or a plain constant, got f32[4,1]",
         ),
     ],
 )

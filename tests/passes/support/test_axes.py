@@ -50,7 +50,7 @@ def test_constant_permutation(call: str, perm: tuple[int, ...] | None) -> None:
 def test_movable_values() -> None:
     """Variables, quantization of unknown form and constants of a larger rank cannot be transposed."""
     blockwise = Quantization(details={"": "BlockwiseQuantization"})
-    plain = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+    plain = Quantization.per_tensor(1.0)
     zeros = np.zeros((2, 3), np.int8)
     values = [Value.constant("k", zeros, q) for q in (None, plain, blockwise)]
     variable = Value.constant("v", zeros)

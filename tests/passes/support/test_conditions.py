@@ -71,7 +71,7 @@ def test_same_shape(a: Shape | None, b: Shape | None, sentence: str | None) -> N
 
 
 def test_same_quantization_of_all_values() -> None:
-    grids = [Quantization(np.array([s], np.float32), np.zeros(1, np.int64)) for s in (1.0, 2.0)]
+    grids = [Quantization.per_tensor(s) for s in (1.0, 2.0)]
     a, b, c = (Value(name, f32, (1,), None, grids[name == "c"]) for name in "abc")
     assert conditions.same_quantization(a, b) is None
     for values in ((a, c), (a, b, c)):

@@ -172,7 +172,7 @@ def test_different_constants(array: np.ndarray, scale: float | None, found: tupl
     op = model.main.ops[1]
     quantization = None
     if scale is not None:
-        quantization = Quantization(np.array([scale], np.float32), np.zeros(1, np.int64))
+        quantization = Quantization.per_tensor(scale)
     b = Value.constant("b", array, quantization)
     op.set_input(1, b)
     expected = [] if found is None else [(b, *found)]

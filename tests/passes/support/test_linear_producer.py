@@ -51,7 +51,7 @@ def moves(count: int) -> str:
         (
             "%c = Conv2D(%x, %f, none) {padding: SAME} %v = Mul(%c, 2.0)",
             True,
-            "%f: is not constant, so nothing can be folded into it",
+            "%f: is not a float32 constant, so nothing can be folded into it",
         ),
         (f"{CONV} %v = Pad(%c, [[0,0],[1,1],[0,0],[0,0]])", False, None),
         (

@@ -341,11 +341,36 @@ def test_litert_needs_the_bytes_of_all_tensors(monkeypatch: pytest.MonkeyPatch) 
     assert sizes == [3 * 15 * 4]
 
 
-def test_litert_refuses_a_constant_with_the_name_of_a_tensor() -> None:
-    """``calibrate`` gives tensors distinct names; the engine itself does not."""
+def test_litert_computes_the_same_ranges_of_results_that_only_its_delegate_knows() -> None:
+    """XNNPACK keeps dequantized constants to itself, and gives a result without users no memory."""
     pytest.importorskip("ai_edge_litert")
-    net = ck.parse("graph main(%x: f32[1,2]) -> %y { %c = const f32[2] [10.0, 20]\n %y = Add(%x, %c) }")
+    net = ck.parse("""
+        graph main(%x: f32[2,2]) -> %z {
+          %h = const f16[2,2] [1, 2, 3, -4]
+          %q = const i8[2,2] quant(scale: 0.5) [1, 2, 3, -4]
+          %w = Dequantize(%h)
+          %v = Dequantize(%q)
+          %a = FullyConnected(%x, %w, none)
+          %b = FullyConnected(%a, %v, none)
+          %y, %unused = Split(0, %b) {num_splits: 2}
+          %z = Abs(%y)
+        }
+    """)
+    given = [[np.array([[1, 2], [3, -4]], np.float32)]]
+    ours, theirs = (ck.calibrate(net, given, engine=name).main for name in ("circlekit", "litert"))
+    assert (ours["w"].min, ours["w"].max, ours["v"].min, ours["v"].max) == (-4, 3, -2, 1.5)
+    for name, seen in ours.items():
+        assert (theirs[name].min, theirs[name].max, theirs[name].count) == (seen.min, seen.max, seen.count)
+
+
+def test_litert_refuses_two_tensors_with_one_name() -> None:
+    """``calibrate`` gives tensors distinct names; the engine itself does not.  Constants do not matter."""
+    pytest.importorskip("ai_edge_litert")
+    text = "graph main(%x: f32[1,2]) -> %y { %c = const f32[2] [10.0, 20]\n %a = Abs(%x)\n %y = Add(%a, %c) }"
+    net, same = ck.parse(text), ck.parse(text)
     next(value for value in net.main.values() if value.is_const).name = "x"
-    engine = litert_engine.LitertEngine(net, Selection.of(net))
-    with pytest.raises(UnsupportedError, match=r"expected one tensor %x in LiteRT, got 2; use the engine"):
-        engine.observe([np.ones((1, 2), np.float32)])
+    seen = litert_engine.LitertEngine(net, Selection.of(net)).observe([np.ones((1, 2), np.float32)])
+    assert seen[0, "x"].high == 1
+    next(iter(same.main)).results[0].name = "x"
+    with pytest.raises(UnsupportedError, match=r"expected one tensor %x in the model for LiteRT, got 2; use"):
+        litert_engine.LitertEngine(same, Selection.of(same))

@@ -47,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
         ("none", "directory", "Cannot open directory"),
         ("none.h5", "h5", "Cannot open file: .*: no such file"),
         ("none.txt", "list", "Cannot open file: .*: no such file"),
+        ("x" * 300, "h5", "Cannot open file: .*: cannot be read: File name too long"),
         ("data.npz", "npz", "Unsupported input data format 'npz'"),
     ],
 )
@@ -60,6 +61,12 @@ def test_formats_of_one(name: str, form: str, count: int | str, folder: Path) ->
     found = [[array.tolist() for array in sample] for sample in samples]
     assert found == [[[0, 1], [2, 3, 4]], [[5, 6], [7, 8, 9]]]
     assert len(list(samples_of(model, None, form))) == RANDOM_SAMPLES
+
+
+@pytest.mark.parametrize("form", ["h5", "list", "dir"])
+def test_an_empty_name_is_not_the_working_directory(form: str) -> None:
+    with pytest.raises(FileError, match="Cannot open file: a file without a name cannot be read"):
+        samples_of(circlekit.parse(NET), "", form)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ MAX_BUFFERS = 12
 def cost_of(path: str, target: str | None) -> dict[str, Any]:
     """Return the cost of every operator and the arena of every graph of the model at ``path``, as JSON types.
 
+    An unknown dimension counts as 1.
     ``target``: the name of a memory planner; None: the default planner for the format of the model.
     """
     model = read(path)[0]
@@ -94,10 +95,11 @@ def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [head]
     for number, op in enumerate(graph["operators"]):
         mark = " *" if number == graph["peak_operator"] else ""
-        shown = (f"%{_name(op['result'])}{mark}", *(f"{op[key]:,}" for key in keys))
+        result = op["result"] and f"%{_name(op['result'])}"  # "" if there is none
+        shown = (result + mark, *(f"{op[key]:,}" for key in keys))
         rows.append((str(number), op["kind"], *shown))
     if is_named:
-        yield f"graph {printable(graph['name'])}"
+        yield f"graph {printable(graph['name'], '')}"
     yield from format_columns(rows, left=3).splitlines()
     yield ""
     where = f"; most live bytes (*): {graph['peak_bytes']:,}" if graph["operators"] else ""

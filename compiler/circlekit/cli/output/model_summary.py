@@ -125,7 +125,8 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     graphs = summary["graphs"]
     if len(graphs) > 1:
         yield "graphs", ", ".join(f"{graph['name']} ({graph['operator_count']})" for graph in graphs)
-    yield "operators", f"{summary['operator_count']}: {_listed(summary['operators'])}"
+    listed = f": {_listed(summary['operators'])}" if summary["operators"] else ""
+    yield "operators", f"{summary['operator_count']}{listed}"
     if summary["custom"]:
         yield "custom", _listed(summary["custom"])
     if summary["opaque"]:

@@ -12,11 +12,11 @@ import numpy as np
 from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model
+from circlekit.equivalence.data_files.tensor_files import write_raw
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import real_numbers
 from circlekit.errors import ModelError
-from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Array, Value
@@ -105,7 +105,7 @@ class _Summary:
     """
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
-        self.arguments = arguments
+        self.arguments, self.models = arguments, models
         first, second = models
         # strict=False: ``compare_outputs`` raises the error for different numbers of outputs
         self.outputs = list(zip(first.main.outputs, second.main.outputs, strict=False))
@@ -115,19 +115,19 @@ class _Summary:
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
         """Add the outputs of both models for the sample ``number`` to the metrics.
 
-        With ``--dump_output_with_prefix``, also write them.  An output with fewer than k elements has no
-        top-k match.
+        With ``--dump_output_with_prefix``, also write them.  An output has no top-k match if it has fewer
+        than k elements, or strings or complex numbers.
         """
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
+        if prefix:
+            for which, model, arrays in zip(("first", "second"), self.models, (first, second), strict=True):
+                write_raw(f"{prefix}.{number}.{which}.output", model.main.outputs, arrays)
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:
                 left, right = self.outputs[index]
                 self.metrics[index].add(real_numbers(left, a), real_numbers(right, b))
-            if top and a.size >= top:
+            if top and a.size >= top and all(array.dtype.kind in "fiub" for array in (a, b)):
                 self.matches[index].append(top_match(top)(a.astype(np.float64), b.astype(np.float64)))
-            if prefix:
-                write_file(f"{prefix}.{number}.first.output{index}", [a.tobytes()])
-                write_file(f"{prefix}.{number}.second.output{index}", [b.tobytes()])
 
     def lines(self) -> Iterator[str]:
         """Yield the lines to print; call it after all samples were recorded."""
@@ -147,7 +147,7 @@ def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list
     """Return a table: a heading, and a row for each result whose name occurs in both models.
 
     The rows have the order of the results in the second model.  The errors of a result are over the samples
-    for which both models compute numbers of the same shape.
+    for which both models compute real numbers of the same shape; NaN if there are no such samples.
     """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}

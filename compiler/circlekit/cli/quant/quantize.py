@@ -46,7 +46,7 @@ ROUNDING = ("FAKE_QUANT", "QUANTIZE", "DEQUANTIZE")
 """Operators that state the numbers to which a tensor is rounded; ``quantize`` takes scales from them."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
-"""The note that ``--random`` adds to the report if a chosen scheme has integer activations."""
+"""The note that ``--random`` adds to the report if an operator gets integer activations."""
 
 
 def _declare(parser: Parser) -> None:
@@ -170,9 +170,9 @@ def _run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         raise_to=arguments.raise_to,
     )
-    used = [SCHEMES[name] for name in (arguments.scheme, *schemes.values()) if name != NO_SCHEME]
+    plans = [op for graph in report.plan for op in graph.operators.values() if not op.is_float]
     # a scheme with float activations uses no ranges
-    if arguments.random is not None and any(scheme.activations is not None for scheme in used):
+    if arguments.random is not None and any(SCHEMES[op.scheme].activations is not None for op in plans):
         report.notes.append(RANDOM_NOTE)
     report.source, report.target = source_name(arguments.model), output
     if arguments.save_plan is not None:

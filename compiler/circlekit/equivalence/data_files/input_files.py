@@ -60,8 +60,8 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
     data.  Raise ShapeError if arrays are missing or do not have the dtypes and shapes of the inputs.  Raise
     ModelError if the strings in a raw file are damaged.
     """
-    path, interface = Path(path), GraphInputs.of(model, graph or model.main)
-    if _is_folder(path):
+    is_folder, path, interface = _is_folder(path), Path(path), GraphInputs.of(model, graph or model.main)
+    if is_folder:
         labelled: dict[str, list[Array]] = {}
         for label, record in _folder_records(path, interface):
             unique, number = label, 1
@@ -83,19 +83,19 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     files are big-endian.  Progress: the caller has counted 1 for each file and folder directly in ``path``;
     this function adds 1 to the total for each further record of a file, so the total is an estimate.
     """
-    path, interface = Path(path), GraphInputs.of(model, model.main)
-    if _is_folder(path):
+    is_folder, path, interface = _is_folder(path), Path(path), GraphInputs.of(model, model.main)
+    if is_folder:
         yield from (record for _, record in _folder_records(path, interface, True))
     else:
         yield from _file_records(path, interface, True)
 
 
-def _is_folder(path: Path) -> bool:
-    """Return whether ``path`` is a folder; raise FileError if it does not exist."""
+def _is_folder(path: FilePath) -> bool:
+    """Return whether ``path`` is a folder; raise FileError if it does not exist or is empty."""
     with translated(path, "read"):
-        if not path.exists():
-            raise FileError(f"{path}: no such file or folder")
-        return path.is_dir()
+        if not Path(path).exists():
+            raise FileError(f"{os.fspath(path)}: no such file or folder")
+        return Path(path).is_dir()
 
 
 # -- folders -----------------------------------------------------------------------------------

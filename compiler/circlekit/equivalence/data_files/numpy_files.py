@@ -22,12 +22,16 @@ from circlekit.equivalence.data_files.string_arrays import with_fixed_length
 from circlekit.errors import FormatError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.text.columns import abridged
 from circlekit.ir.value import Array
 
 FilePath = str | os.PathLike[str]
 
 MAX_HEADER_BYTES = 1 << 16
-"""The largest size of the header of an npy file."""
+"""The header of an npy file is read from this many bytes; numpy rejects headers that are longer."""
+
+MAX_NAME_BYTES = (1 << 16) - 1
+"""The largest size of the name of a zip member."""
 
 ENCRYPTED = 1
 """The bit in the flags of a zip member that says that the member is encrypted."""
@@ -94,9 +98,10 @@ def encode_npy(array: Array) -> bytes:
 def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
 
-    Unlike ``numpy.savez``, this function takes any name.  NUL and lone surrogates, which names in zip
-    files cannot have, are written as escapes.  Strings (dtype object) are stored as dtype S.
-    Raise UnsupportedError if two names differ only in that one has escapes in place of such characters.
+    Unlike ``numpy.savez``, this function takes names such as ``file``.  NUL and lone surrogates, which names
+    in zip files cannot have, are written as escapes.  Strings (dtype object) are stored as dtype S.
+    Raise UnsupportedError if a name is too long, or if two names differ only in that one has escapes in place
+    of such characters.
     """
     stream = io.BytesIO()
     names: dict[str, str] = {}
@@ -108,6 +113,9 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
                 raise UnsupportedError(f"{pair} are the same in an npz file; rename one of them")
             names[stored] = name
             member = zipfile.ZipInfo(f"{stored}.npy")  # with the earliest possible date
+            if (size := len(member.filename.encode())) > MAX_NAME_BYTES:
+                expected = f"expected at most {MAX_NAME_BYTES} bytes with .npy, got {size}"
+                raise UnsupportedError(f"the name {abridged(name, 60)!r} in an npz file: {expected}")
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()
 
@@ -121,7 +129,7 @@ def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zi
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
         header = member.header_offset
         # the lengths of name and extra field, which follow the fixed part of the header
-        with _damage(struct.error):
+        with _damage(struct.error, OverflowError):
             lengths = struct.unpack_from("<2H", content, header + 26)
         start = header + LOCAL_HEADER_BYTES + sum(lengths)
         stored = content[start : start + member.file_size]
@@ -151,6 +159,8 @@ def _decode(content: memoryview, name: str) -> Array:
     with warnings.catch_warnings(), _damage(*_HEADER_DAMAGE):
         warnings.simplefilter("ignore")  # numpy parses the header as Python, which may warn
         shape, is_fortran, dtype = read_header(stream)
+    if not all(type(dim) is int and dim >= 0 for dim in shape):
+        raise _Damaged(f"expected a shape of integers of at least 0, got {shape}")
     if dtype.hasobject:
         raise _Damaged("it holds Python objects, which are not loaded")
     size = int(np.prod(shape, dtype=object))  # dtype=object: Python integers, which cannot overflow

@@ -27,8 +27,8 @@ class ErrorMetrics:
     The error is the result minus the reference.  A complex number counts as two elements.
     ``skipped``: the number of elements that are left out because the reference or the result is a string, or
     is not finite.  ``lost``: how many of them are finite in the reference, but not in the result.
-    ``count``: the number of all other elements; if it is 0, so are ``mse``, ``mae``, ``mean_error`` and
-    ``deviation``.
+    ``count``: the number of all other elements; if it is 0, ``mse``, ``mae``, ``mean_error`` and
+    ``deviation`` are NaN.
     ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
     ``product``: the sum of reference times result.
     ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
@@ -122,17 +122,17 @@ class ErrorMetrics:
     @property
     def mse(self) -> float:
         """The mean squared error."""
-        return self.noise / max(self.count, 1)
+        return self.noise / self.count if self.count else math.nan
 
     @property
     def mae(self) -> float:
         """The mean absolute error."""
-        return self.absolute / max(self.count, 1)
+        return self.absolute / self.count if self.count else math.nan
 
     @property
     def mean_error(self) -> float:
         """The mean of the errors, which keep their signs."""
-        return self.total / max(self.count, 1)
+        return self.total / self.count if self.count else math.nan
 
     @property
     def deviation(self) -> float:

@@ -45,7 +45,8 @@ def prepare(op: Op) -> FastKernel | None:
             constants = _constants(op.filter, op.bias)
             return constants and _convolution(op, *constants)
         return None
-    except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
+    # the plain kernel reports the error, or needs less memory
+    except (CirclekitError, ValueError, ArithmeticError, MemoryError):
         return None
 
 
@@ -84,7 +85,7 @@ def _convolution(op: ConvolutionLayer, filter: Array, bias: Array | None) -> Fas
     - a filter that is empty or not finite;
     - an input whose number of channels is 0 or unknown.
 
-    Raise UnsupportedError for dynamic quantization.
+    Raise UnsupportedError for dynamic quantization: a float input with an integer filter.
     """
     if op.input.rank != 4 or filter.ndim != 4:
         return None

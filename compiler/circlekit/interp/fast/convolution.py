@@ -218,14 +218,13 @@ class FastTransposeConv(FastConvolution):
     def arranged(self, filter: Array) -> Array:
         """Return the filter as a matrix [I, groups_h * groups_w * stride_h * stride_w * O]."""
         outputs, taps_h, taps_w, depth = filter.shape
-        groups_h, groups_w = self._groups(filter.shape)
         stride_h, stride_w = self.op.stride_h, self.op.stride_w
-        shape = (outputs, groups_h * stride_h, groups_w * stride_w, depth)
+        shape = (depth, *self._groups(filter.shape), stride_h, stride_w, outputs)
         need_memory(prod(shape) * filter.itemsize, "a filter padded to whole strides")
-        padded = np.zeros(shape, filter.dtype)
-        padded[:, :taps_h, :taps_w] = filter
-        split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
-        return np.asarray(split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1))
+        matrix = np.zeros(shape, filter.dtype)
+        y, x = np.ix_(range(taps_h), range(taps_w))
+        matrix[:, y // stride_h, x // stride_w, y % stride_h, x % stride_w] = filter.transpose(3, 1, 2, 0)
+        return matrix.reshape(depth, -1)
 
 
 class FastDepthwiseConv2D(FastConvolution):

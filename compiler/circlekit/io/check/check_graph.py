@@ -62,7 +62,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
         if value.producer is None:
             yield Finding("no-producer", f"{path}.{where}", f"no operator computes {label[id(value)]}")
         elif (producer := position[id(value.producer)]) >= number:
-            message = f"{label[id(value)]} is computed later, by operator {producer}"
+            message = f"{label[id(value)]} is computed only by operator {producer}"
             yield Finding("order", f"{path}.{where}", message)
 
 

@@ -71,13 +71,17 @@ def _data_findings(
     A packed constant has a dtype that numpy lacks, such as int4: two elements in a byte.
     ``data``: the bytes in the file.  ``count``: the number of elements in ``shape``.
     """
+    is_static = all(d >= 0 for d in shape)
     if sparsity is not None:
-        if not dtype.bits or any(d < 0 for d in shape):
+        if not dtype.bits or not is_static:
             fault = f"expected numbers of a known shape in a sparse constant, got {dtype.short}{shape}"
         else:
             fault = sparsity_fault(sparsity, shape, len(data) * 8 // dtype.bits) or ""
         if fault:
             yield Finding("sparsity", f"{path}.sparsity", fault)
+    elif not is_static and (dtype is DType.STRING or dtype.bits):
+        rule = "strings" if dtype is DType.STRING else "packed-size"
+        yield Finding(rule, path, f"expected a static shape for a constant, got {shape}")
     elif dtype is DType.STRING:
         if fault := _strings_fault(data, count):
             yield Finding("strings", path, fault)
@@ -96,7 +100,7 @@ def _strings_fault(data: Array, count: int) -> str:
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)  # whole words only
     number = int(words[0]) if len(words) else 0
     if number and not 0 <= number <= len(words) - 2:
-        return f"{len(data)} bytes cannot hold {number} strings"
+        return f"{counted(len(data), 'byte')} cannot hold {counted(number, 'string')}"
     ends = words[1 : number + 2]
     if number and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
         return "expected rising offsets of strings inside the data"

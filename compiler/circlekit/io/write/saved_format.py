@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.schema import TFLITE_VERSION
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Model
 from circlekit.ir.op import OpaqueOp
@@ -14,7 +15,8 @@ from circlekit.ir.op import OpaqueOp
 def assume_format(model: Model, fmt: str) -> None:
     """Set the format of ``model`` to ``fmt``, in which it was saved, and its operator codes to the file's.
 
-    If ``model`` is saved again later, it gives the same bytes as a model that was loaded from the file.
+    Its version becomes that of the file, too.  If ``model`` is saved again later, it gives the same
+    bytes as a model that was loaded from the file.
     """
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     saver = OpSaver(fmt, origin, model)
@@ -30,6 +32,8 @@ def assume_format(model: Model, fmt: str) -> None:
         # a shape_signature without -1 only repeats the shape; it is not written if the format changes
         if all(d >= 0 for d in value.extra.get("shape_signature", ())):
             value.extra.pop("shape_signature", None)
+    if fmt == "tflite" and origin.format != fmt:
+        model.version = TFLITE_VERSION  # as in the file
     model.extra["origin"] = replace(
         origin,
         format=fmt,

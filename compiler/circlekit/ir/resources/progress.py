@@ -2,8 +2,7 @@
 """Report the progress of long work: the step that runs, how much of it is done, the files that are complete.
 
 A function that takes a long time calls the methods of the object that ``progress()`` returns.  To receive
-these reports, a command or a caller of the API sets its own object with ``watched``.  Otherwise, the reports
-are ignored.
+these reports, a command or a caller of the API sets its own object with ``watched``.
 """
 
 from __future__ import annotations
@@ -63,7 +62,10 @@ _PROGRESS: ContextVar[Progress] = ContextVar("circlekit_progress", default=Progr
 
 
 def progress() -> Progress:
-    """Return the object that gets the reports: the watcher of the innermost ``watched`` block."""
+    """Return the object that gets the reports of this thread: the watcher of its innermost ``watched`` block.
+
+    Outside of such a block, as in a new thread, the object ignores reports.
+    """
     return _PROGRESS.get()
 
 

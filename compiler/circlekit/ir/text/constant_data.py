@@ -120,7 +120,10 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
     assert isinstance(size, int)
     if min(offset, size) < 0:
         fail("offset and size must not be negative")
-    data = resolve(str(path), offset, size)
+    try:
+        data = resolve(str(path), offset, size)
+    except ModelError as error:
+        fail(error.message)
     if memoryview(data).nbytes != size:
         got = memoryview(data).nbytes
         fail(f"expected {counted(size, 'byte')} of the file at {offset}, got {got}")

@@ -74,7 +74,7 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
     - if the text leaves out the dtype or shape of a result: ModelError, mostly its subclass ShapeError, if
       the operator does not fit its operands; ModelError or UnsupportedError (ParseError for an Opaque) if the
       type cannot be inferred;
-    - the errors of ``resolve``.
+    - the errors of ``resolve``; a ModelError becomes a ParseError, with the place.
     """
     source = Source(text, label)
     document = parse_document(source)

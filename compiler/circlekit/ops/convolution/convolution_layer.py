@@ -142,12 +142,12 @@ class ConvolutionLayer(Op):
     def macs(self) -> int:
         # for each output element one product per tap and input channel of the filter; if transposed, for each
         # input element one product per tap and output channel
-        counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
+        value, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
         if filter is None or len(filter) != len(self.filter_layout):
             return 0
         products = [n for n, a in zip(filter, self.filter_layout, strict=True) if a != own_axis]
-        return element_count(counted.shape) * element_count(products)
+        return element_count(value.shape) * element_count(products)
 
     # -- kernels -------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class ConvolutionLayer(Op):
     def _dynamically_quantized(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None
     ) -> Array:
-        """Return the result for float data and integer weights.
+        """Return the result for float data and integer weights; raise UnsupportedError for an integer bias.
 
         Each image is quantized to 8 bits on its own; the integer sums are then scaled back to floats.  uint8
         weights are read as int8, as in LiteRT.  For weights of -128, LiteRT's x86 kernel without zero points
@@ -245,6 +245,7 @@ class ConvolutionLayer(Op):
         sums = self.sums(numbers, filter.view(np.int8).astype(dtype), output_shape).astype(np.float32)
         scales = channel_scales(self.filter, channels)
         scaled = self.scaled(sums, images.scale.reshape(-1, 1, 1, 1), scales, data.shape[-1], filter)
+        require_float(self, scaled, bias)  # LiteRT has no kernel for an integer bias
         return activated(scaled, bias, self.act)
 
 

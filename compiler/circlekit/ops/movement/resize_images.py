@@ -19,6 +19,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.dimensions import Dim
+from circlekit.ops.numerics.fixed_point import round_half_away
 from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.quantized_values import rearranged_type
@@ -56,8 +57,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         """Return {"size": the size that scales images of the new shape by the same factor as before}.
 
         Return {} if the size is unknown, or a rank is unknown or not 4.  A height or width keeps its number
-        if the scaled number is unknown or would not be an integer.  ``old``: the shapes before, by operand.
-        ``outer`` is not used.
+        if there is no factor, because a dimension is unknown or 0, or if the scaled number would not be an
+        integer.  ``old``: the shapes before, by operand.  ``outer`` is not used.
         """
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2:
@@ -112,9 +113,8 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
         """Return the index of the input pixel for each output pixel along one axis."""
         center = np.float32(0.5 if self.half_pixel_centers else 0)
         position = (np.arange(out_size, dtype=np.float32) + center) * self.scale(in_size, out_size)
-        if self.align_corners:
-            position = position + np.float32(0.5)  # with floor below: the nearest pixel
-        return np.asarray(np.clip(np.floor(position), 0, in_size - 1), np.int64)
+        position = round_half_away(position) if self.align_corners else np.floor(position)
+        return np.asarray(np.clip(position, 0, in_size - 1), np.int64)
 
     def required_version(self) -> int:
         return max(super().required_version(), 3 if self.align_corners else 1)

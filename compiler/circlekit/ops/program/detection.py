@@ -2,6 +2,7 @@
 """Non-maximum suppression of boxes by their scores, and TFLite_Detection_PostProcess, which uses it.
 
 Of several boxes with equal scores, the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another.
+Classes of a detected box with equal scores keep their order; LiteRT may swap them without use_regular_nms.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
@@ -26,8 +27,10 @@ def intersection_over_union(boxes: Array, index: int) -> Array:
     """Return [n]: the intersection of the box at ``index`` with each of ``boxes``, divided by their union.
 
     ``boxes``: [n, 4], two corners each (y, x, y, x).  If one of the two boxes has no area, the result is 0.
+    As in LiteRT, a NaN in the second corner stands for the number in the first.
     """
-    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    first, second = boxes[:, :2], boxes[:, 2:]
+    low, high = np.where(second < first, second, first), np.where(first < second, second, first)
     area = np.prod(high - low, axis=1)
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
     intersection = np.prod(np.maximum(sides, 0), axis=1)
@@ -45,8 +48,9 @@ def suppress(
     score is selected.  All boxes, also this one, are removed if their intersection over union with this box
     is at least ``iou_threshold``.  If ``sigma`` > 0, this box also lowers the scores of the boxes that it
     overlaps (soft suppression).  Boxes with scores of at most ``score_threshold`` are removed.  The
-    intersection over union of a box without area is 0, even with itself.  So such a box does not remove
-    itself, and may be selected several times, as in LiteRT.
+    intersection over union of a box without area is 0, even with itself; that of boxes with NaN or infinite
+    corners may be NaN.  If ``iou_threshold`` > 0, such boxes do not remove themselves, and may be selected
+    several times, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]  # the indices of the boxes that are left
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -60,7 +64,7 @@ def suppress(
         iou = intersection_over_union(boxes, best).astype(np.float32)
         if sigma > 0:
             current = current * np.exp(np.float32(-0.5 / sigma) * iou * iou)
-        remaining = (iou < np.float32(iou_threshold)) & (current > score_threshold)
+        remaining = ~(iou >= np.float32(iou_threshold)) & (current > score_threshold)  # NaN does not remove
         candidates, current, boxes = candidates[remaining], current[remaining], boxes[remaining]
     return np.array(selected, np.int32), np.array(selected_scores, np.float32)
 
@@ -140,7 +144,7 @@ def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, A
     """Return the indices of the boxes that are selected by their scores for one class, the best first.
 
     There are at most ``count``.  Their scores are at least ``nms_score_threshold``.  The intersection over
-    union of any two of them is at most ``nms_iou_threshold``.  ``boxes``: [n, 4].  ``scores``: [n].
+    union of any two of them is at most ``nms_iou_threshold``, or NaN.  ``boxes``: [n, 4].  ``scores``: [n].
     """
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
@@ -148,7 +152,7 @@ def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, A
     selected: list[int] = []
     while len(selected) < count and len(candidates):
         selected.append(int(candidates[0]))
-        candidates = candidates[1:][intersection_over_union(boxes[candidates], 0)[1:] <= threshold]
+        candidates = candidates[1:][~(intersection_over_union(boxes[candidates], 0)[1:] > threshold)]
     return np.array(selected, np.int64)
 
 

@@ -25,7 +25,7 @@ from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import InnerTensor, Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import require_rank
+from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.recurrent.lstm_float import (
@@ -102,6 +102,7 @@ class LstmLayer(RecurrentLayer):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.float32:
             raise self.no_kernel()
+        require_float(self, x, *(w.array for name, w in weights.items() if name.endswith("bias")))
         return FloatLstm(self, weights, x, aux).step
 
 

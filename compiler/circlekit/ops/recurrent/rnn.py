@@ -44,6 +44,7 @@ class RnnLayer(RecurrentLayer):
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
         if x.dtype != np.float32:
             raise self.no_kernel()
+        require_float(self, x, weights["bias"].array)
 
         def stacked(name: str) -> StackedWeights:
             return StackedWeights([weights[name]], self.asymmetric_quantize_inputs)

@@ -121,7 +121,8 @@ class RecurrentLayer(Stateful):
     prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction.  With
     ``merge_outputs``, there is only their concatenation along the last axis.  If there are weights for
     ``aux_input``, it is a second input of both directions; without such weights, it replaces the input of the
-    backward direction.  With weights in one direction only, a run raises ModelError.
+    backward direction (but see ``BidirectionalSequenceRnn``).  With weights in one direction only, a run
+    raises ModelError.
     """
 
     input: Any

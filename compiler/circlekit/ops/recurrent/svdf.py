@@ -14,7 +14,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
-from circlekit.ops.checks import require_dims, require_rank
+from circlekit.ops.checks import require_dims, require_float, require_rank
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.numerics.fixed_point import (
     multiply_by_quantized_multiplier,
@@ -91,6 +91,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
             time_weights = Weight(self.weights_time, time).dequantized()
             sums = np.einsum("bfm,fm->bf", slots, time_weights)
             out = sums.reshape(x.shape[0], filters // self.rank, self.rank).sum(axis=2)
+            require_float(self, out, bias)
             out = apply_activation(out if bias is None else out + bias, self.act)
         elif (x.dtype, time.dtype, memory.dtype) == (np.int8, np.int16, np.int16):
             slots, out = self.integer_step(x, feature, time, bias, slots)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import import_module
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import circlekit.passes.legal as legal_passes
 from circlekit.errors import ModelError
@@ -29,6 +29,8 @@ from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
 from circlekit.targets.delegation import CutFinder
 from circlekit.targets.target import DEFAULT_TARGETS, Target
+
+K = TypeVar("K", bound=Op)  # the operators of the ``kinds`` of a Replacement
 
 LEGALIZATIONS: list[type[Legalization]] = []
 """Every legalization that has been defined, in the order of definition."""
@@ -56,8 +58,8 @@ class Legalization(GraphPass):
 
     ``targets``: names of runtimes for which the pass replaces even operators that their tables accept,
     because a table cannot express what is wrong with them.  The new operators are then not examined.
-    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize`` has this word.  With ""
-    it always runs.
+    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize_in_place`` has this word.
+    With "" it always runs.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether the pass changes more of the model than other legalizations.  If so, it runs
     after the others.
@@ -161,19 +163,19 @@ class Lowering(Legalization, Rewrite):
         return "the delegate would have more partitions"
 
 
-class Replacement(Legalization):
+class Replacement(Legalization, Generic[K]):
     """A legalization of single operators of the classes ``kinds``; ``results`` inserts the new operators.
 
     An operator that breaks its shape rule stays.
     """
 
-    kinds: ClassVar[tuple[type[Op], ...]] = ()
+    kinds: tuple[type[K], ...] = ()
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         ops = [op for op in graph.ops if isinstance(op, self.kinds) and op.results and self.wants(op)]
         return sum(self._replace(graph, op) for op in ops if fits(op))
 
-    def _replace(self, graph: Graph, op: Op) -> bool:
+    def _replace(self, graph: Graph, op: K) -> bool:
         """Replace ``op`` and return True; if that is not possible, change nothing and return False."""
         insert = Inserter(graph, op)
         try:
@@ -188,7 +190,7 @@ class Replacement(Legalization):
         return False
 
     @abstractmethod
-    def results(self, op: Op, insert: Inserter) -> Sequence[Value] | None:
+    def results(self, op: K, insert: Inserter) -> Sequence[Value] | None:
         """Insert the operators that replace ``op``, and return the values that replace its results, in order.
 
         ``insert`` puts new operators before ``op``.  Return None if ``op`` cannot be replaced.
@@ -196,15 +198,11 @@ class Replacement(Legalization):
 
 
 def legalize(
-    model: Model,
-    format: str,
-    keep: Collection[str] = (),
-    targets: Sequence[Target] | None = None,
-    is_excerpt: bool = False,
+    model: Model, format: str, targets: Sequence[Target] | None = None, is_excerpt: bool = False
 ) -> Model:
     """Return a legalized copy of ``model`` with the same constant arrays; see ``legalize_in_place``."""
     copy = clone(model)
-    legalize_in_place(copy, format, keep, targets, is_excerpt)
+    legalize_in_place(copy, format, targets=targets, is_excerpt=is_excerpt)
     return copy
 
 

@@ -25,7 +25,7 @@ CHECKED_TYPES: dict[Any, str] = {
 
 
 def all_options() -> dict[str, Option]:
-    """Return the options of all passes registered so far, by name."""
+    """Return the options of all passes of circlekit, and of others defined so far, by name."""
     return {option.name: option for item in all_passes().values() for option in item.options}
 
 
@@ -46,6 +46,7 @@ def checked_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return ``settings`` with values as passes read them; a setting whose value is None is left out.
 
     None is the same as no settings.
+    A list keeps its elements as they are, so that a name in it may contain a comma.
     A string is parsed as on the command line, except for two kinds of options: an option with ``records``
     keeps it as a path, and a switch takes only True or False.
     Raise RewriteError for a value that the option cannot have; for other errors see ``check_names``.

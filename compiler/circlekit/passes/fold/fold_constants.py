@@ -110,7 +110,9 @@ class FoldConstants(Pass):
         elif not self.codes or code_of(op) in self.codes:
             operand = next((v for v in op.inputs if not _is_known(op, v)), None)
             if operand is not None:
-                why = f"reads %{operand.name}, which is not constant"
+                needs_shape = not (op.reads_data or operand.is_static)
+                what = "whose shape is not known" if needs_shape else "which is not constant"
+                why = f"reads %{operand.name}, {what}"
             else:
                 why = "has no operands" if is_pure(op) else "is not pure"
             context.refuse(self.name, op, f"%{op.output.name}: {why}", 2)

@@ -29,7 +29,8 @@ class CommonSubexpressionElimination(GraphPass):
     Operands are equal if they are the same value, equal constants, or results of equal operators; results
     must agree in dtype, shape and quantization.  Operators that move the same elements to the same places are
     equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.  The operands of
-    commutative operators may be exchanged.  Operators that read or write a variable stay.
+    commutative operators may be exchanged; if an operand of MAXIMUM or MINIMUM is NaN, this may change the
+    result.  Operators that read or write a variable stay.
 
     Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
     shape.  But both operators stay in these cases:

@@ -146,7 +146,7 @@ class _Dilated1D(_Blocks):
         return None
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
-        """Like the base class, with a block of 1 and no padding along the inserted height."""
+        """Like the base class, with a block of 1 and no pads and crops along the inserted height."""
         values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
         # block, pads and crops of the height
         neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]

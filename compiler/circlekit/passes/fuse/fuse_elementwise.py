@@ -6,6 +6,9 @@ from __future__ import annotations
 import math
 
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.quantized_values import scale_of, zero_point_of
+from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -20,6 +23,13 @@ class _NegTerm(Rewrite):
         z = $old(a, n)              {act: any = act}
     """
     after = "z = $new(a, b)  {act: act}"
+
+    @condition
+    def is_not_absorbed(self, match: Match, b: Value) -> str | None:
+        """No layer before ``b`` can absorb the factor -1 (``normalize_batchnorm`` makes it for that)."""
+        if isinstance(match.ops["n"], Neg) or producer_refusal(b, is_offset=False) is not None:
+            return None
+        return f"%{match.value('n').name}: the layer before it can absorb the factor -1"
 
 
 class _NegProduct(Rewrite):
@@ -110,10 +120,7 @@ class _Int16Rsqrt(Rewrite):
     @condition
     def divides_one(self, match: Match) -> str | None:
         one = match.value("one")
-        parameters = one.quantization
-        assert parameters is not None  # one_scale_each has checked it
-        zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
-        real = float(parameters.scale[0]) * (int(one.array().reshape(-1)[0]) - zero)
+        real = float(scale_of(one)) * (int(one.array().reshape(-1)[0]) - zero_point_of(one))
         return None if math.isclose(real, 1, rel_tol=1e-6) else f"%{one.name}: expected 1, got {real:g}"
 
 

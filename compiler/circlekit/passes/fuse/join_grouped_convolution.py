@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from circlekit.errors import counted
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.of_operators import Movement, movement_of
+from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import fits
-from circlekit.ir.value import Array, Value
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.support.axes import Perm, constant_perm
-from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -27,8 +28,8 @@ from circlekit.rewrite.base import Context, GraphPass
 CHANNELS = 3
 """The axis of channels in NHWC data."""
 
-IndexLists = dict[Op, list[list[Array]] | None]
-"""{data movement: the result of ``axis_indices``}.  With it, a SPLIT is examined once, not once per part."""
+Movements = dict[Op, Movement | None]
+"""{data movement: the result of ``movement_of``}.  With it, a SPLIT is examined once, not once per part."""
 
 
 class JoinGroupedConvolution(GraphPass):
@@ -50,8 +51,8 @@ class JoinGroupedConvolution(GraphPass):
 
         Return whether they were replaced.
         """
-        lists: IndexLists = {}
-        groups = [_group(graph, value, lists) for value in op.values]
+        movements: Movements = {}
+        groups = [_group(graph, value, movements) for value in op.values]
         known = [group for group in groups if group is not None]
         if not known:  # no operand comes from a convolution of a slice: not even a near miss
             return False
@@ -82,9 +83,9 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
     for index, group in enumerate(groups):
         if not group.takes(data_axis, range(index * depth, (index + 1) * depth)):
             return f"%{group.conv.output.name}: does not read the channels of group {index} alone"
-    channels = first.data.static_shape[data_axis]
-    if depth * len(groups) != channels:
-        return f"%{first.data.name}: has {counted(channels, 'channel')}, {depth * len(groups)} are read"
+    if depth * len(groups) != first.data.known_shape[data_axis]:
+        found = format_shape(first.data.shape)
+        return f"%{first.data.name}: has shape {found}, {depth * len(groups)} channels are read"
     axis = first.after.index(CHANNELS) if first.after else CHANNELS
     return None if op.axis % 4 == axis else f"%{result.name}: axis is {op.axis}, expected {axis}"
 
@@ -105,15 +106,15 @@ class _Group(NamedTuple):
     """One of the parallel convolutions.
 
     ``before``, ``after``: the permutations of the transposes around it, None if there is no transpose.
-    ``data``: the value of which the group reads a part.  ``indices``: for each axis of ``data``, the indices
-    of this part.
+    ``data``: the value of which the group reads ``part``.  ``part_map``: the index map from it to the part.
     """
 
     conv: Conv2D
     before: Perm | None
     after: Perm | None
     data: Value
-    indices: list[Array]
+    part: Value
+    part_map: IndexMap
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -123,21 +124,22 @@ class _Group(NamedTuple):
 
     def takes(self, axis: int, channels: range) -> bool:
         """Return whether the group reads ``channels`` along ``axis``, and all elements along the others."""
-        wanted = [channels if a == axis else range(size) for a, size in enumerate(self.data.static_shape)]
-        pairs = zip(self.indices, wanted, strict=True)
-        return all(np.array_equal(found, np.array(numbers)) for found, numbers in pairs)
+        shape = dims_of(self.data)
+        ranges = [channels if a == axis else range(size) for a, size in enumerate(shape)]
+        has_shape = dims_of(self.part) == tuple(map(len, ranges))
+        return has_shape and self.part_map == IndexMap.sliced(shape, ranges)
 
 
-def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
+def _group(graph: Graph, value: Value, movements: Movements) -> _Group | None:
     """Return the group whose convolution computes ``value`` from a part of another value, or None.
 
-    ``lists``: what has been found before; the data movement that takes the part is added to it.
+    ``movements``: what has been found before; the data movement that takes the part is added to it.
     A transpose may stand before and after the convolution.  These conditions must hold:
 
     - ``value`` and the result of the convolution have one use, and are no outputs.
     - The convolution obeys its shape rule.
     - Filter and bias are f32 constants without quantization, and not packed, sparse or compressed.
-    - The other value has rank 4, and is not a variable.
+    - The other value has rank 4, and ``movement_of`` returns the movement that takes the part.
     """
     result, after = _without_transpose(value)
     conv = result.producer
@@ -148,15 +150,16 @@ def _group(graph: Graph, value: Value, lists: IndexLists) -> _Group | None:
     if not all(v.is_plain and v.dtype is f32 and v.quantization is None for v in constants):
         return None
     part, before = _without_transpose(conv.input)
-    movement = part.producer
-    if movement is None:
+    op = part.producer
+    if op is None:
         return None
-    if movement not in lists:
-        lists[movement] = axis_indices(movement)
-    indices, data = lists[movement], moved_operand(movement)  # ``indices``: for each result of ``movement``
-    if indices is None or data is None or data.rank != 4 or data.is_variable:
+    if op not in movements:
+        movements[op] = movement_of(op)
+    movement = movements[op]
+    part_map = None if movement is None else movement.maps[part.result_index]
+    if movement is None or part_map is None or len(movement.sources) > 1 or movement.sources[0].rank != 4:
         return None
-    return _Group(conv, before, after, data, indices[part.result_index])
+    return _Group(conv, before, after, movement.sources[0], part, part_map)
 
 
 def _without_transpose(value: Value) -> tuple[Value, Perm | None]:

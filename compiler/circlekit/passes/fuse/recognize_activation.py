@@ -156,7 +156,7 @@ class _Clamp(Rewrite):
 
 
 class TransformMinMaxToRelu6(Rules):
-    """max(min(x, 6), 0)  ==  relu6(x), also with MAXIMUM before MINIMUM."""
+    """max(min(x, 6), 0)  ==  relu6(x) for x other than NaN, also with MAXIMUM before MINIMUM."""
 
     name = "transform_min_max_to_relu6"
     rules = (
@@ -166,7 +166,7 @@ class TransformMinMaxToRelu6(Rules):
 
 
 class TransformMinReluToRelu6(Rules):
-    """relu(min(x, 6))  ==  relu6(x), also with RELU before MINIMUM."""
+    """relu(min(x, 6))  ==  relu6(x) for x other than NaN, also with RELU before MINIMUM."""
 
     name = "transform_min_relu_to_relu6"
     rules = (
@@ -189,9 +189,9 @@ class _UnitClamp(_Clamp):
 
 
 class TransformMaxToRelu(Rules):
-    """max(x, 0)  ==  relu(x), and max(min(x, 1), -1)  ==  relu_n1_to_1(x); layers can fuse both results.
+    """max(x, 0)  ==  relu(x), and max(min(x, 1), -1)  ==  relu_n1_to_1(x), for x other than NaN.
 
-    PyTorch exports clamp and hardtanh in this way.
+    Layers can fuse both results.  PyTorch exports clamp and hardtanh in this way.
     """
 
     name = "transform_max_to_relu"

@@ -90,7 +90,9 @@ def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
     source = op.input
     if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
         return False
-    if not fits(op) or static_int_vector(op.axis) is None or source.is_const or source.is_variable:
+    if not fits(op) or op.output.rank is None or static_int_vector(op.axis) is None:
+        return False
+    if source.is_const or source.is_variable:
         return False
     return _channels_last(source) is not None or sides.get(source) == NCHW
 
@@ -173,6 +175,8 @@ class ConvertNchwToNhwc(GraphPass):
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
         for op, sentence in finder.fixed.items():
+            if isinstance(op, Reduction) and finder.sides.get(op.input) == NHWC:
+                sentence = "reads NHWC data already"  # its result has no layout
             if op.results and not isinstance(op, Transpose):
                 context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
@@ -196,7 +200,7 @@ def _becomes_nhwc(variable: Variable) -> bool:
 
 
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
-    """Return a layout for each variable of ``region``, the operators whose layout can be chosen.
+    """Return a layout for each variable of ``region``, which is an operator whose layout can be chosen.
 
     It is NHWC where ``_becomes_nhwc`` holds; the others get the layouts that cost least together.
     """

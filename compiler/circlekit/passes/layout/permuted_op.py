@@ -33,9 +33,8 @@ from circlekit.targets.cost import value_bytes
 
 def layout_indices(op: Op) -> frozenset[int]:
     """Return the indices of the ``layout_operands`` of ``op``."""
-    last = len(op.operands) - 1  # further operands, as those of a Concatenation, belong to the last name
-    indices = range(len(op.inputs) if op.layout_operands else 0)
-    return frozenset(i for i in indices if op.operands[min(i, last)].name in op.layout_operands)
+    specs = ((index, op.operand_spec(index)) for index in range(len(op.inputs)))
+    return frozenset(i for i, spec in specs if spec is not None and spec.name in op.layout_operands)
 
 
 def data_values(op: Op, operands: Collection[int]) -> list[Value]:

@@ -20,7 +20,7 @@ from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
 
-class _CompleteBias(Replacement):
+class _CompleteBias(Replacement[Op]):
     """layer(x, w)  ==  layer(x, w, 0).
 
     The bias has the dtype of the data if that is float; it is i64 for i16 data, i32 for other integers.  If

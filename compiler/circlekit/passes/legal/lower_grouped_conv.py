@@ -17,7 +17,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 
-class SplitGroupedConv(Replacement):
+class SplitGroupedConv(Replacement[Conv2D]):
     """conv(x, w) of G groups  ==  concat(conv(x1, w1), ..., conv(xG, wG)), along the channels.
 
     x1 ... xG are equal parts of the channels of x, and w1 ... wG equal parts of the output channels of w.
@@ -29,8 +29,7 @@ class SplitGroupedConv(Replacement):
     def wants(self, op: Op) -> bool:
         return isinstance(op, Conv2D) and _groups(op) > 1 and super().wants(op)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Conv2D)  # by kinds
+    def results(self, op: Conv2D, insert: Inserter) -> list[Value] | None:
         constants = [value for value in (op.filter, op.bias) if value is not None]
         if not all(value.is_plain and value.quantization is None for value in constants):
             return None

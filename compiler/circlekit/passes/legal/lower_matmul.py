@@ -26,7 +26,7 @@ MAX_SUMS = 1024
 """The longest axis, in elements, whose cumulative sums become a product with a triangular matrix of ones."""
 
 
-class KeepDimensionsByReshape(Replacement):
+class KeepDimensionsByReshape(Replacement[FullyConnected]):
     """fully_connected(x) with keep_num_dims, or with x of rank 1  ==  reshape(fully_connected(x)).
 
     The new operator has no ``keep_num_dims``, so it returns a matrix; an x of rank 1 becomes one row first.
@@ -40,8 +40,7 @@ class KeepDimensionsByReshape(Replacement):
         assert isinstance(op, FullyConnected)  # by kinds
         return (op.keep_num_dims or op.input.rank == 1) and super().wants(op)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, FullyConnected)  # by kinds
+    def results(self, op: FullyConnected, insert: Inserter) -> list[Value] | None:
         if op.input.dtype is not f32 or not (op.input.is_static and op.output.is_static):
             return None
         data, shape = op.input, op.output.static_shape
@@ -52,7 +51,7 @@ class KeepDimensionsByReshape(Replacement):
         return [value if value.shape == shape else insert.reshaped(value, shape)]
 
 
-class CumsumToFullyConnected(Replacement):
+class CumsumToFullyConnected(Replacement[Cumsum]):
     """cumsum(x)  ==  fully_connected(x with the summed axis last, a triangle of ones), for finite x.
 
     Transposes bring the summed axis to the end and back.  A CUMSUM over more than MAX_SUMS elements stays.
@@ -60,8 +59,7 @@ class CumsumToFullyConnected(Replacement):
 
     kinds = (Cumsum,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Cumsum)  # by kinds
+    def results(self, op: Cumsum, insert: Inserter) -> list[Value] | None:
         axes = static_int_vector(op.axis)
         if axes is None or op.input.dtype is not f32 or not op.input.is_static or not op.input.numel:
             return None
@@ -84,7 +82,7 @@ class CumsumToFullyConnected(Replacement):
         return [value if is_last else insert.transposed(value, np.argsort(order).tolist())]
 
 
-class MergeBatches(Replacement):
+class MergeBatches(Replacement[BatchMatMul]):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
     Neighboring batch dimensions are merged if they broadcast in the same way.  One dimension of each shape
@@ -93,8 +91,7 @@ class MergeBatches(Replacement):
 
     kinds = (BatchMatMul,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, BatchMatMul)  # by kinds
+    def results(self, op: BatchMatMul, insert: Inserter) -> list[Value] | None:
         result = op.output
         # a kernel that quantizes x itself finds the scales of x by the batch dimensions, so these must stay
         is_hybrid = op.x.dtype.is_float != op.y.dtype.is_float
@@ -153,7 +150,7 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape]:
     return first, second
 
 
-class ConstantAsSecondOperand(Replacement):
+class ConstantAsSecondOperand(Replacement[BatchMatMul]):
     """batch_matmul(c, y)  ==  transpose(batch_matmul(y transposed, c transposed)) for a constant c.
 
     Only the outer transpose is a new operator: the attributes ``adj_x`` and ``adj_y`` transpose the operands.
@@ -161,8 +158,7 @@ class ConstantAsSecondOperand(Replacement):
 
     kinds = (BatchMatMul,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, BatchMatMul)  # by kinds
+    def results(self, op: BatchMatMul, insert: Inserter) -> list[Value] | None:
         if not op.x.is_const or op.y.is_const or not op.output.is_static or op.x.dtype is not f32:
             return None
         attributes = {**op.attribute_items(), "adj_x": not op.adj_y, "adj_y": not op.adj_x}

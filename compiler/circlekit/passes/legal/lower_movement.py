@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.gather import Gather, GatherNd
@@ -25,15 +24,14 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 
-class SplitVToSlices(Replacement):
+class SplitVToSlices(Replacement[SplitV]):
     """split_v(x)  ==  a slice of x for each part."""
 
     # replaced for this runtime even if its table accepts the operator: onert returns wrong parts
     targets = frozenset({"onert"})
     kinds = (SplitV,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, SplitV)  # by kinds
+    def results(self, op: SplitV, insert: Inserter) -> list[Value] | None:
         axes = static_int_vector(op.split_dim)
         if axes is None or not all(value.is_static for value in (op.value, *op.results)):
             return None
@@ -50,7 +48,7 @@ class SplitVToSlices(Replacement):
         return parts
 
 
-class GatherNdToGather(Replacement):
+class GatherNdToGather(Replacement[GatherNd]):
     """gather_nd(x, indices)  ==  gather(reshape(x), flat indices), for constant indices.
 
     The last axis of ``indices`` has one index for each of the first axes of x.  The reshape merges these axes
@@ -60,8 +58,7 @@ class GatherNdToGather(Replacement):
 
     kinds = (GatherNd,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, GatherNd)  # by kinds
+    def results(self, op: GatherNd, insert: Inserter) -> list[Value] | None:
         if not (op.params.is_static and op.indices.is_plain and op.indices.static_shape[-1]):
             return None
         shape, indices = op.params.static_shape, op.indices.array()
@@ -73,26 +70,24 @@ class GatherNdToGather(Replacement):
         return [insert.make(Gather(rows, insert.constant("indices", np.asarray(flat))))]
 
 
-class ResizeNearestToGathers(Replacement):
+class ResizeNearestToGathers(Replacement[ResizeNearestNeighbor]):
     """resize_nearest(x)  ==  gather of the nearest rows, then of the nearest columns."""
 
     kinds = (ResizeNearestNeighbor,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, ResizeNearestNeighbor)  # by kinds
+    def results(self, op: ResizeNearestNeighbor, insert: Inserter) -> list[Value] | None:
         if not (op.input.is_static and op.output.is_static):
             return None
         sizes = [(axis, op.input.static_shape[axis], op.output.static_shape[axis]) for axis in (1, 2)]
         return _gathered(op.input, {axis: op.nearest(size, out) for axis, size, out in sizes}, insert)
 
 
-class MirrorPadToGathers(Replacement):
+class MirrorPadToGathers(Replacement[MirrorPad]):
     """mirror_pad(x)  ==  a gather of the mirrored indices for each padded axis."""
 
     kinds = (MirrorPad,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, MirrorPad)  # by kinds
+    def results(self, op: MirrorPad, insert: Inserter) -> list[Value] | None:
         if not (op.input.is_static and op.paddings.is_plain):
             return None
         paddings = op.paddings.array().reshape(-1, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.join import Concatenation
@@ -17,7 +16,7 @@ MAX_CONSTANT_ELEMENTS = 1 << 20
 """The largest number of padded elements, which become constants of the model.  With more, PADV2 stays."""
 
 
-class PadByConcatenation(Replacement):
+class PadByConcatenation(Replacement[PadV2]):
     """padv2(x, c)  ==  concatenation(constant, x, constant) along each padded axis.
 
     The elements of the constants are c.  Shapes, paddings and c must be known, x must not be empty, and
@@ -27,8 +26,7 @@ class PadByConcatenation(Replacement):
     changes_more = True  # so legalizations that change less of the model run first
     kinds = (PadV2,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, PadV2)  # by kinds
+    def results(self, op: PadV2, insert: Inserter) -> list[Value] | None:
         value, number = op.input, op.constant_values
         counts = static_int_vector(op.paddings)
         if counts is None or not (value.is_static and op.output.is_static and number.is_plain):

@@ -39,7 +39,7 @@ LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: Red
 """For each reduction of booleans, the logical reduction with the same result."""
 
 
-class KeepReducedAxes(Replacement):
+class KeepReducedAxes(Replacement[Reduction]):
     """reduce(x)  ==  reshape(reduce(x) with keep_dims).
 
     For booleans, REDUCE_MAX becomes REDUCE_ANY, and REDUCE_MIN becomes REDUCE_ALL.
@@ -47,8 +47,7 @@ class KeepReducedAxes(Replacement):
 
     kinds = (Reduction,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Reduction)  # by kinds
+    def results(self, op: Reduction, insert: Inserter) -> list[Value] | None:
         axes = static_int_vector(op.axis)
         kind = LOGICAL.get(type(op), type(op)) if op.input.dtype is boolean else type(op)
         if axes is None or (op.keep_dims and kind is type(op)):
@@ -63,7 +62,7 @@ class KeepReducedAxes(Replacement):
         return [value if op.keep_dims else insert.reshaped(value, op.output.static_shape)]
 
 
-class MergeAxes(Replacement):
+class MergeAxes(Replacement[Op]):
     """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of x.
 
     Neighboring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is

@@ -9,7 +9,6 @@ import numpy as np
 
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Padding
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.movement.pad import Pad
@@ -79,7 +78,7 @@ class _ImageAxis(NamedTuple):
         return (self.input_size + sum(self.paddings) - self.taps + 1) * self.stride
 
 
-class TransposeConvToConv(Replacement):
+class TransposeConvToConv(Replacement[TransposeConv]):
     """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped.  x must be finite: w2 has zeros.
 
     Phase p of the rows has every s-th row of the full result, from row p on.  So its row q is row q * s + p
@@ -93,8 +92,7 @@ class TransposeConvToConv(Replacement):
     changes_more = True
     kinds = (TransposeConv,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, TransposeConv)  # by kinds
+    def results(self, op: TransposeConv, insert: Inserter) -> list[Value] | None:
         axes = _image_axes(op)
         data, bias = op.input, op.bias
         if axes is None or any(value.dtype is not f32 for value in (data, op.filter)):

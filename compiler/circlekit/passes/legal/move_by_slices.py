@@ -37,7 +37,7 @@ MAX_JOINED = 5
 """The largest number of operands that XNNPACK takes in one CONCATENATION."""
 
 
-class MoveBySlices(Replacement):
+class MoveBySlices(Replacement[Op]):
     """Data movement that takes elements at constant indices of each axis  ==  slices, joined or repeated."""
 
     changes_more = True  # so legalizations that change less of the model run first
@@ -59,7 +59,7 @@ class MoveBySlices(Replacement):
         return values
 
 
-class PickByPool(Replacement):
+class PickByPool(Replacement[MaxPool2D | AveragePool2D]):
     """max_pool(x) or average_pool(x) with a window of 1 x 1  ==  every stride-th element of x, as slices.
 
     f32 elements must be finite: pools clamp infinities, and max_pool(NaN) is the smallest finite number.
@@ -68,8 +68,7 @@ class PickByPool(Replacement):
     changes_more = True
     kinds = (MaxPool2D, AveragePool2D)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, MaxPool2D | AveragePool2D)  # by kinds
+    def results(self, op: MaxPool2D | AveragePool2D, insert: Inserter) -> list[Value] | None:
         is_single = op.filter_height == op.filter_width == 1 and op.act is Activation.NONE
         if not is_single or not op.input.is_static or not _have_one_scale(op.input, op.output):
             return None
@@ -81,7 +80,7 @@ class PickByPool(Replacement):
         return None if value is None else [_finished(value, op.output, insert)]
 
 
-class JoinInParts(Replacement):
+class JoinInParts(Replacement[Concatenation | Pack]):
     """concatenation of many values  ==  concatenations of at most MAX_JOINED values, joined; also for pack.
 
     A pack becomes reshapes, which add the new axis, and concatenations along it.
@@ -90,8 +89,7 @@ class JoinInParts(Replacement):
     changes_more = True
     kinds = (Concatenation, Pack)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Concatenation | Pack)  # by kinds
+    def results(self, op: Concatenation | Pack, insert: Inserter) -> list[Value] | None:
         values: Sequence[Value] = op.values
         is_known = all(value.is_static for value in (*values, op.output)) and op.output.shape != ()
         if not is_known or not _have_one_scale(*values, op.output):

@@ -52,7 +52,7 @@ class _Step(NamedTuple):
         return self.kind(value, *others, results=[Value.of_type(value)], **fused)
 
 
-class _Split(Replacement):
+class _Split(Replacement[Op]):
     """op(x) with a fused activation  ==  activation(op(x)).
 
     The result of ``op`` without activation has the type and quantization of the old result.
@@ -116,7 +116,7 @@ class SplitTransposeConvActivation(_Split):
 
     # the default target of circle: so activations are split also if the user names no target
     targets = frozenset({"luci"})
-    lowers = "fused_activations"  # the word in the argument ``keep`` of ``legalize`` that omits this class
+    lowers = "fused_activations"  # with this word in ``keep``, ``legalize_in_place`` omits this class
     kinds = (TransposeConv,)
 
 

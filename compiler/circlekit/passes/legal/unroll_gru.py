@@ -7,7 +7,6 @@ import numpy as np
 
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
-from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import Logistic, Tanh
 from circlekit.ops.arithmetic.binary import Add, Mul, Sub
@@ -21,7 +20,7 @@ MAX_STEPS = 256
 """Length of the longest sequence that is unrolled; each step takes 14 operators."""
 
 
-class UnrollGru(Replacement):
+class UnrollGru(Replacement[Gru]):
     """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * states[2] + inputs[2]).
 
     x: the input of the step.  h: the state, [batch, units].  A fully connected layer of x has 3 * units
@@ -35,8 +34,7 @@ class UnrollGru(Replacement):
     changes_more = True  # so legalizations that change less of the model run first
     kinds = (Gru,)
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Gru)  # by kinds
+    def results(self, op: Gru, insert: Inserter) -> list[Value] | None:
         values = [value for value in (*op.inputs, op.output) if value is not None]
         if not all(value.is_static and value.numel and value.dtype is f32 for value in values):
             return None

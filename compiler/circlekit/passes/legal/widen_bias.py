@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i16, i32
+from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.numerics.quantized_layers import has_int64_sums
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 
-class WidenBias(Replacement):
+class WidenBias(Replacement[Op]):
     """layer(x, w, b)  ==  layer(x, w, int64(b)) for int16 data and a constant int32 bias.
 
     LiteRT reads the bias of such a layer as int64.  Only if ``quantized_bias_type`` is INT32, it reads int32,
@@ -28,9 +29,9 @@ class WidenBias(Replacement):
         operands = dict(op.operand_items())
         data, bias = operands.get("input"), operands.get("bias")
         attributes = dict(op.attribute_values)
-        if data is None or data.dtype is not i16 or attributes.get("quantized_bias_type") is i32:
+        if data is None or not has_int64_sums(op, data):
             return None
-        if bias is None or bias.dtype is not i32 or not bias.is_const:
+        if bias is None or bias.dtype is not i32 or not bias.is_plain:
             return None
         if "quantized_bias_type" in attributes:
             attributes["quantized_bias_type"] = f32

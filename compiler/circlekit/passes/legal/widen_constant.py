@@ -28,7 +28,7 @@ MAX_WIDE_BYTES = 1 << 14
 """Size of the largest constant that is made: it has to stay in the cache together with the data."""
 
 
-class WidenConstant(Replacement):
+class WidenConstant(Replacement[Op]):
     """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
 
     The operator may be any ``Binary``, such as ADD or MUL, with one constant operand; the other operand must

@@ -244,8 +244,8 @@ class ForwardBatchNormOverConcat(GraphPass):
 def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> str | None:
     """Return why ``op`` cannot move before ``concat``; None if it can."""
     y = concat.output
-    if not constant.is_const:
-        return f"%{constant.name}: expected a constant"
+    if not constant.is_plain:
+        return f"%{constant.name}: expected a constant that is not packed, sparse or compressed"
     if y.dtype is not f32:
         return f"%{y.name}: expected f32, got {y.dtype.short}"
     if y.use_count > 1 or graph.is_output(y):

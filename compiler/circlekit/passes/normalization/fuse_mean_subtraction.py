@@ -210,7 +210,7 @@ class _Stream:
         subtractions = self.subtractions()
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: is a constant or a variable"
-        added = {value for _, _, value in self.uncentered() if not value.is_const}
+        added = {value for _, _, value in self.uncentered() if not value.is_plain}
         # without values whose mean is subtracted already: ``_copy`` adds an equal subtraction, and
         # common_subexpression_elimination makes both one
         new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
@@ -240,7 +240,7 @@ class _Stream:
     def _copy(self, op: Op, value: Value) -> Value:
         """Return ``value`` minus its mean, as a constant or computed by new operators before ``op``."""
         new = Inserter(self.graph, op)
-        if value.is_const:
+        if value.is_plain:
             return new.constant("centered", centered(value.array(), -1))
         # if the mean of ``value`` is subtracted already, take its axes, perhaps [2] instead of [-1]: then the
         # new operators equal the present ones

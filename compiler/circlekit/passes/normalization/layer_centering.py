@@ -28,7 +28,10 @@ are centered.
 
 
 def center_layer(graph: Graph, layer: Layer) -> None:
-    """Replace the weights and the bias of ``layer``, or its table, by centered ones."""
+    """Replace the weights and the bias of ``layer``, or its table, by centered ones.
+
+    ``centering_refusal(layer)`` must be None.
+    """
     weights, *_ = constants = parameters_of(layer)
     for index, value in enumerate(layer.inputs):
         if value is None or value not in constants:

@@ -25,7 +25,10 @@ class Removed(Rewrite):
 
 
 class _SameShape(Removed):
-    """broadcast_to(x, the shape of x)  ==  x, tile(x, [1, 1, ...])  ==  x, and resize(x, its size)  ==  x."""
+    """broadcast_to(x, the shape of x)  ==  x, tile(x, [1, 1, ...])  ==  x, and resize(x, its size)  ==  x.
+
+    An infinite x stays infinite.  RESIZE_BILINEAR would make NaN of it: it multiplies elements by 0.
+    """
 
     @condition
     def static_shape(self, x: Value, y: Value) -> str | None:
@@ -218,8 +221,8 @@ class _ReluOfFakeQuant(Rewrite):
 
     @condition
     def starts_at_zero(self, y: Value, low: float) -> str | None:
-        """The grid begins at 0 or above."""
-        return None if low >= 0 else f"%{y.name}: expected a grid that begins at 0 or above, got {low:g}"
+        """The attribute min is 0 or above."""
+        return None if low >= 0 else f"%{y.name}: min is {low:g}, expected 0 or above"
 
 
 class RemoveRedundantActivation(Rules):

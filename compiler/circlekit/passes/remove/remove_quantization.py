@@ -124,7 +124,7 @@ def _range_of(value: Value) -> _Range | None:
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None
     limits = np.iinfo(dtype)  # type: ignore[type-var]  # the kind is i or u
-    zero = int(parameters.zero_point[0]) if parameters.zero_point.size else 0
+    zero = zero_point_of(value)
     return _Range(float(parameters.scale[0]), int(limits.min) - zero, int(limits.max) - zero)
 
 

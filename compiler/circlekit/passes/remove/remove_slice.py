@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.movement.slice import StridedSlice
+from circlekit.ops.movement.slice import AxisSlice, StridedSlice
 from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.passes.support.conditions import all_equal, same_quantization
 from circlekit.rewrite.match import Match
@@ -40,27 +40,37 @@ class _Sliced(Rewrite):
         p = $pad
         y = Slice(p, begin: const, size: const)
     """
-    after = "y = Slice(x, begin2, size2)"
+    after = "y = Slice(x, begin2, size)"
 
     @condition
     def keeps_no_border(self, match: Match, paddings: Array, begin: Array, size: Array) -> str | None:
-        """The slice takes only elements of ``x``."""
+        """The slice takes only elements of ``x``, whatever its unknown dimensions are."""
         x, y, p = map(match.value, "xyp")
-        first = begin - paddings[:, 0]  # the begin and the end of the slice as indices of x
-        end = first + resolved(begin, size, p)
-        if (first < 0).any() or (end > x.static_shape).any():
-            return f"%{y.name}: keeps some of the border of %{p.name}"
+        first = begin - paddings[:, 0]  # the begin of the slice as indices of x
+        dims = np.array([-1 if dim is None else dim for dim in x.known_shape])
+        # without padding at the end, a slice ends in x; the size -1 means all indices from ``begin`` on
+        ends_late = (paddings[:, 1] > 0) & ((size == -1) | (first + size > dims))
+        if (first < 0).any() or ends_late.any():
+            verb = "keeps" if x.is_static else "may keep"
+            return f"%{y.name}: {verb} some of the border of %{p.name}"
         return same_quantization(x, p, y)
 
-    def constants(self, match: Match, paddings: Array, begin: Array, size: Array) -> dict[str, Array]:
-        kept = resolved(begin, size, match.value("p"))
-        return {"begin2": (begin - paddings[:, 0]).astype(begin.dtype), "size2": kept.astype(size.dtype)}
+    def constants(self, paddings: Array, begin: Array) -> dict[str, Array]:
+        return {"begin2": (begin - paddings[:, 0]).astype(begin.dtype)}
 
 
 class _SlicedBack(_Sliced):
     """slice(pad(x))  ==  x, if the slice cuts off the padding and nothing else."""
 
-    after = "x"  # the engine refuses if y and x have different types
+    after = "x"
+
+    @condition
+    def keeps_all_of_x(self, x: Value, y: Value, paddings: Array, begin: Array, size: Array) -> str | None:
+        """The slice takes all elements of ``x``."""
+        pairs = zip(x.known_shape, size.tolist(), strict=True)
+        if (begin == paddings[:, 0]).all() and all(count in (-1, dim) for dim, count in pairs):
+            return None
+        return f"%{y.name}: takes a part of %{x.name}"
 
     def constants(self) -> dict[str, Array]:  # type: ignore[override]  # no new constant
         return {}
@@ -86,15 +96,26 @@ class _SlicedBackByStrides(Rewrite):
         """The slice takes exactly the elements of ``x``."""
         op, p = match.ops["y"], match.value("p")
         assert isinstance(op, StridedSlice)  # as in the picture
-        # for each axis, the indices of p that the slice takes, and those that x has
-        kept = op.axis_ranges(begin.tolist(), end.tolist(), strides.tolist(), p.static_shape)
-        expected = [range(b, b + n) for b, n in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
-        return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
+        parts = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), x.known_rank)
+        for part, dim, pair in zip(parts, x.known_shape, paddings.tolist(), strict=True):
+            assert part is not None  # the picture has no new axis
+            if not _takes_all(op, part, dim, *pair):
+                return f"%{op.output.name}: does not undo the padding of %{p.name}"
+        return same_quantization(x, p)
 
 
-def resolved(begin: Array, size: Array, sliced: Value) -> Array:
-    """Return the ``size`` of a slice of ``sliced``, without -1, which means all indices from ``begin`` on."""
-    return np.where(size == -1, np.subtract(sliced.static_shape, begin), size)
+def _takes_all(op: StridedSlice, part: AxisSlice, dim: int | None, before: int = 0, after: int = 0) -> bool:
+    """Return whether ``part``, the slice of ``op`` along an axis, takes exactly the indices of x in order.
+
+    ``dim``: the dimension of x.  ``before``, ``after``: the widths of its padding.  For an unknown dimension,
+    return True only if this holds whatever the dimension is.
+    """
+    if dim is None:
+        # exporters write 2**31 - 1 for the end of a dimension that they do not know
+        is_endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
+        return part.begin in (None, 0) and part.stride == 1 and is_endless and before == after == 0
+    indices = range(before + dim + after)
+    return indices[op.axis_index(part, len(indices))] == range(before, before + dim)
 
 
 class RemoveUnnecessaryPad(Rules):
@@ -104,7 +125,7 @@ class RemoveUnnecessaryPad(Rules):
     rules = (
         *(_NoWidth.member(pad=pad) for pad in PADS),
         *(_SlicedBack.member(pad=pad) for pad in PADS),
-        *(_SlicedBackByStrides.member(pad=pad) for pad in PADS[:2]),
+        *(_SlicedBackByStrides.member(pad=pad) for pad in PADS),
         *(_Sliced.member(pad=pad) for pad in PADS),
     )
 
@@ -160,12 +181,6 @@ class RemoveUnnecessaryStridedSlice(Rewrite):
             assert part is not None  # checked above
             if part.shrink:
                 return f"%{name}: removes axis {axis}"
-            if dim is None:
-                # exporters write 2**31 - 1 for the end of a dimension that they do not know
-                endless = part.end is None or (part.end >= 2**31 - 1 and not op.offset)
-                full = part.begin in (None, 0) and part.stride == 1 and endless
-            else:  # ``axis_index``: the slice as a Python slice
-                full = range(dim)[op.axis_index(part, dim)] == range(dim)
-            if not full:
+            if not _takes_all(op, part, dim):
                 return f"%{name}: does not take all of axis {axis}"
         return None

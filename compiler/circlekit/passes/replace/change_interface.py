@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.errors import CirclekitError, RewriteError, ShapeError, did_you_mean
+from circlekit.errors import CirclekitError, RewriteError, ShapeError, counted, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.snapshot import Snapshot
@@ -32,7 +32,7 @@ class ChangeOutputs(Pass):
             return 0
         if len(names) != len(graph.outputs):
             expected = f"number of outputs should be {len(graph.outputs)}"
-            raise RewriteError(f"Change outputs failed: {expected}, got {len(names)} names")
+            raise RewriteError(f"Change outputs failed: {expected}, got {counted(len(names), 'name')}")
         values = {value.name: value for value in graph.values()}
         chosen = [_find(name, values) for name in names]
         replacements: dict[Value, list[Value]] = {}  # several for a value that is an output several times

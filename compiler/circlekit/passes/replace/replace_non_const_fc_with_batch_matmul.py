@@ -22,10 +22,10 @@ from circlekit.rewrite.build import misfit_refusal
 class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant and all values are f32.
 
-    If x or w is the result of a Transpose of the last two axes, the BATCH_MATMUL reads the operand of the
-    Transpose instead, with the right adj_x or adj_y.  There is no picture, because only some layers need a
-    Reshape, an ADD or an activation.  A pipeline replaces the layer only if the number of operators does not
-    grow.
+    If w, or an x that needs no Reshape, is the result of a Transpose of the last two axes, the BATCH_MATMUL
+    reads the operand of the Transpose instead, with the right adj_x or adj_y (see ``swapped_source``).  There
+    is no picture, because only some layers need a Reshape, an ADD or an activation.  A pipeline replaces the
+    layer only if the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -70,7 +70,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         if op.input.shape is None or op.weights.rank != 2 or op.output.shape is None:
             return f"{name}: has operands or a result of unknown rank"
         if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
-            return f"%{op.bias.name}: expected a bias of rank 1 or a constant one, got {op.bias.type}"
+            return f"%{op.bias.name}: expected a bias of rank 1 or a plain constant, got {op.bias.type}"
         columns = op.weights.known_shape[1]
         if not takes_matrices(op) and not columns:
             number = "an unknown number of" if columns is None else "no"
@@ -95,7 +95,7 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
         assert graph is not None  # the pass looks at operators of a graph
         lone = [v for v in (op.input, op.weights) if v.use_count == 1 and not graph.is_output(v)]
         if all(swapped_source(value) is None for value in lone):
-            kind = "a Transpose that swaps the last two axes, has one user and reads no variable"
+            kind = "a Transpose that swaps the last two axes, is used once and reads no variable"
             return f"%{op.output.name}: expected an operand from {kind}"
         if op.bias is not None or (op.input.rank != 2 and not op.keep_num_dims):
             return f"%{op.output.name}: would need an ADD or a Reshape, so nothing is gained"

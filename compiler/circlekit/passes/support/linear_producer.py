@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value, format_shape
@@ -69,7 +70,10 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
     if producer.act is not Activation.NONE:
         return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"
     weights = producer.weights if isinstance(producer, FullyConnected) else producer.filter
-    return None if weights.is_const else f"%{weights.name}: is not constant, so nothing can be folded into it"
+    for constant in (weights, producer.bias):
+        if constant is not None and not (constant.is_plain and constant.dtype is f32):
+            return f"%{constant.name}: is not a float32 constant, so nothing can be folded into it"
+    return None
 
 
 def _passed_operand(op: Op | None) -> Value | None:

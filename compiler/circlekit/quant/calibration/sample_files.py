@@ -14,7 +14,7 @@ from circlekit.equivalence.integer_uses import index_bounds
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.unknown_sizes import Sizes, sizes_that_run
 from circlekit.errors import CirclekitError, FileError, ShapeError, counted
-from circlekit.io.file_map import map_file
+from circlekit.io.file_map import map_file, translated
 from circlekit.ir.dtypes import i64
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import fill
@@ -64,11 +64,13 @@ class SampleFile:
         """Return an estimate of the number of samples, for the display of progress.
 
         It is the number of files and folders in the folder, or of lines in the list; 1 for any other file.
+        Raise FileError if the folder or list cannot be read.
         """
         path = Path(self.path)
         if self.is_list:
             return len(_lines(path))
-        return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
+        with translated(self.path, "read"):
+            return sum(not entry.name.startswith(".") for entry in path.iterdir()) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
         """Yield the samples of a list; raise FileError if all lines of the list are blank."""
@@ -124,8 +126,13 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def open_samples(path: FilePath, model: Model) -> SampleFile:
-    """Return the samples in a file or folder; a file with one of LIST_SUFFIXES is a list."""
-    return SampleFile(path, model, Path(path).suffix.lower() in LIST_SUFFIXES and not Path(path).is_dir())
+    """Return the samples in a file or folder; a file with one of LIST_SUFFIXES is a list.
+
+    Raise FileError if ``path`` is empty, too long or no path.
+    """
+    with translated(path, "read"):
+        is_list = Path(path).suffix.lower() in LIST_SUFFIXES and not Path(path).is_dir()
+    return SampleFile(path, model, is_list)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _numbers(
 
     Both are None for an absent operand, and both are the stored data for a constant without a form.  Numbers
     for an activation are uniformly distributed over ``share`` times its range; they are zeros if ``share`` is
-    0.  Return None if no numbers can be made.
+    0.  Bools are random for any ``share``.  Return None if no numbers can be made.
     """
     if value is None:
         return None, None
@@ -101,10 +101,11 @@ def _numbers(
 def _difference(reference: Array, result: Array, form: TensorForm | None) -> float:
     """Return the largest difference of ``result``, integers of ``form``, from the floats ``reference``.
 
-    ``reference`` is first clipped to the range that ``form`` covers.  ``form``: None for a bool.
+    ``reference`` is first clipped to the range that ``form`` covers; elements with NaN in it do not count.
+    ``form``: None for a bool.
     """
     if form is None:
         return 0.0 if np.array_equal(reference, result) else np.inf
     low, high = covered_range(form)
     differences = np.abs(real_data(result, form) - np.clip(reference, low, high))
-    return float(differences.max(initial=0.0))
+    return float(differences[~np.isnan(reference)].max(initial=0.0))

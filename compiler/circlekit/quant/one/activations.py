@@ -114,8 +114,7 @@ def converted_parameters(value: Value, dtype: DType) -> Quantization:
 
 def fixed_parameters(rule: OneRule, dtype: DType) -> Quantization:
     """Return the fixed scale and zero point of ``rule`` for ``dtype``."""
-    scale, zero_point = rule.fixed[dtype]
-    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+    return Quantization.per_tensor(*rule.fixed[dtype])
 
 
 def no_range(value: Value) -> ModelError:

@@ -63,7 +63,7 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
                 raise ModelError(f"{name}: expected a positive float32 number as scale, got {scale}")
         for value in _named(model, name):
             _check_zero_point(name, value, zero_point)
-            value.quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+            value.quantization = Quantization.per_tensor(scale, zero_point)
 
 
 def _check_zero_point(name: str, value: Value, zero_point: int) -> None:

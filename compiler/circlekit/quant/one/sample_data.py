@@ -51,7 +51,7 @@ def _in_words_of_one() -> Iterator[None]:
     except (ShapeError, FileError, FormatError) as error:
         words = "Cannot open file"
         if isinstance(error, ShapeError):
-            # each message about the number of inputs has one of these texts, and no other message has
+            # the messages about the number or the names of inputs have one of these texts, no others have
             is_count = any(text in error.message for text in ("expected one file", "arrays for the inputs"))
             words = "Wrong number of inputs" if is_count else "Buffer size does not match"
         raise type(error)(f"{words}: {error.message}", *error.where) from None
@@ -76,8 +76,8 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
     """Return the samples in the file or folder ``data``; for None, RANDOM_SAMPLES random samples.
 
     ``form``: ONE's name of the format.  The errors are in ONE's words: UnsupportedError for an unknown
-    ``form``; FileError if ``data`` is missing or cannot be read, or is not a folder although ``form`` says
-    so; FormatError if a file is not HDF5, npz or npy although ``form`` is h5.
+    ``form``; FileError if ``data`` does not exist or cannot be read, or is not a folder although ``form``
+    says so; FormatError if a file is not HDF5, npz or npy although ``form`` is h5.
     """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(
@@ -87,12 +87,14 @@ def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSample
     if data is None:
         return RandomSamples(model, RANDOM_SAMPLES, like_one=True)
     path = Path(data)
-    if form in FOLDER_FORMATS and not path.is_dir():
+    with _in_words_of_one(), translated(data, "read"):  # the name may be too long
+        exists, is_folder, is_file = path.exists(), path.is_dir(), path.is_file()
+    if form in FOLDER_FORMATS and not is_folder:
         raise FileError(f"Cannot open directory: {data}: expected a folder of raw files")
-    if not path.exists():
+    if not exists:
         raise FileError(f"Cannot open file: {data}: no such file")
-    if form in HDF5_FORMATS and path.is_file():
-        with _in_words_of_one(), translated(path, "read"), path.open("rb") as file:
+    if form in HDF5_FORMATS and is_file:
+        with _in_words_of_one(), translated(data, "read"), path.open("rb") as file:
             head = file.read(8)
         if not head.startswith(FILE_HEADS):
             raise FormatError(f"Given data file is not HDF5: {data}")

@@ -68,8 +68,8 @@ class Settings:
     """Settings of a quantization by ONE's rules.
 
     ``default``: the setting of every operator that ``layers`` does not name.
-    ``layers``: the alternatives (see the module), each {name of a result: setting}.  All names of exactly
-    one of them must be in the model.  By default there is one alternative without names: it fits every model.
+    ``layers``: at least one alternative (see the module), each {name of a result: setting}.  All names of
+    exactly one of them must be in the model.  The default, an alternative without names, fits every model.
     ``input_types``: one dtype for all float inputs, or one for each input; None: the dtype of ``default``.
     ``output_types``: the same for outputs.
     ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``: the result of MAX_POOL_2D gets the scale

@@ -181,7 +181,7 @@ INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
     "UINT8VEC": ("Uint8Vector", 2**8),
 }  # fmt: skip
-"""{member of the union SparseIndexVector: (its table, the first number that is too large for an index)}."""
+"""{type of an IndexVec in recipes: (table of the schema, the first number too large for an index)}."""
 
 # the recipes' own enum: the field ``type`` of the message IndexVec
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
@@ -268,11 +268,12 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
         if only_format not in ("", fmt) or type_ in UNIONS:
             continue
         name = RENAMED.get((table, stored), RENAMED.get(("", stored), stored))
-        default = DEFAULTS.get((table, stored), DEFAULTS.get(("", stored), schema_default))
         names = [name, *([ALIASES[stored]] if stored in ALIASES else ())]
         first, *others = names[::-1] if fmt == "circle" else names
         repeated = type_.startswith("[") and type_ != "[ubyte]"  # bytes are written as one string
         plain = type_.strip("[]") if repeated else type_
+        default = DEFAULTS.get((table, stored), DEFAULTS.get(("", stored), schema_default))
+        default = None if repeated else default  # padding is an enum in most tables, a list in StableHLO's
         yield RecipeField(first, plain, repeated, default, stored, schema_default)
         yield from (RecipeField(other, plain, repeated, None, stored) for other in others)
 

@@ -7,6 +7,7 @@ one of the devices; a file of the installation names the backend of each target.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -31,9 +32,14 @@ def run_program(session: Session, name: str, words: list[str]) -> None:
     if isinstance(program, Path):
         session.require([str(program), *words], name)
         return
-    code = program(words)  # a function that a Python package provides
+    try:
+        code: object = program(words)  # a function that a Python package provides
+    except SystemExit as end:  # argparse, for example, exits for -h
+        code = end.code
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
     if code:
-        raise StepFailed(name, code)
+        raise StepFailed(name, code if isinstance(code, int) else 1)
 
 
 def _run(suffix: str, invocation: Invocation, session: Session) -> None:
@@ -66,7 +72,7 @@ def plan(
        ``backends``, the arguments are in the key ``command``.
 
     With a target, ``--target NAME`` comes before the arguments, unless a schema file makes them.
-    ``is_dry``: print no warning about keys that the schema file does not know.
+    ``is_dry``: print no warning about keys that the schema file does not use.
     Raise UsageFault, in ONE's words, if something is missing or does not fit; DriverError if the file of the
     target is missing or wrong.
     """
@@ -151,8 +157,9 @@ def _by_schema(
 ) -> tuple[str, list[str]]:
     """Return (name, arguments) of the program that a schema file describes, for the keys of ``section``.
 
-    If the schema file does not know a key of the section, other than those of [DEFAULT], print a warning in
-    ``session``, and run the program with ``-h`` to show its options.  If ``session`` is None, do neither.
+    If the schema file does not use a key of the section (see ``ArgumentParser.words``), other than those of
+    [DEFAULT], print a warning in ``session``, and run the program with ``-h`` to show its options.  If
+    ``session`` is None, do neither.
     """
     parser = load_schema(schema, target)
     words, unused = parser.words(section)

@@ -67,7 +67,7 @@ def main() -> int:
     except SystemExit as error:  # onnx2tf ends the process for an operator that it does not have
         print("onnx2tf: it could not convert the model", file=sys.stderr)
         return error.code if isinstance(error.code, int) and error.code else 255  # never 0
-    except Exception as error:  # any error of the converter becomes one line
+    except Exception as error:  # any error of the converter is shown without a traceback
         print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
     return 0

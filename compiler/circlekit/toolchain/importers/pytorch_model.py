@@ -25,7 +25,7 @@ def main() -> int:
         return MISSING
     try:
         tico.convert_from_exported_program(torch.export.load(source)).save(target)
-    except Exception as error:  # any error of the converter becomes one line
+    except Exception as error:  # any error of the converter is shown without a traceback
         print(f"tico: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
     return 0

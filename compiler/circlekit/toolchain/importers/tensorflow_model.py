@@ -6,6 +6,7 @@
 
 This is a program of its own, for any Python that has tensorflow.
 KIND: graph_def (a file with a GraphDef, binary or text), saved_model or keras_model.
+--input_arrays, --input_shapes, --output_arrays: inputs and outputs of a graph_def; other kinds state theirs.
 --bcq: add ONE's metadata of binary-coded weights (BCQ: sums of scaled binary codes) to a binary GraphDef, as
 further outputs.
 --keep_batchmatmul: keep BATCH_MATMUL, which the converter would otherwise replace by FULLY_CONNECTED.
@@ -66,7 +67,7 @@ def main() -> int:
     try:
         check(arguments)
         content = convert(tf, arguments)
-    except Exception as error:  # any error becomes one line, as ONE prints it
+    except Exception as error:  # any error is printed without a traceback, as in ONE
         name = "generate_bcq_metadata.py" if getattr(error, "is_bcq", False) else "tf2tfliteV2.py"
         print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
@@ -76,7 +77,7 @@ def main() -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raise ValueError, in ONE's words, for names and shapes that do not fit together."""
+    """Raise ValueError, in ONE's words, for names and shapes that are missing or do not fit together."""
     shapes, names = arguments.input_shapes, arguments.input_arrays
     if shapes and not names:
         raise ValueError("--input_shapes must be used with --input_arrays")
