@@ -147,7 +147,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return, for each rank, the permutations that Transposes and Reshapes of ``graph`` apply (``move_perm``).
+    """Return, for each rank, the permutations that operators of ``graph`` apply (``move_perm``).
 
     Of two permutations that are inverse to each other, only the first is in the list.
     """
