@@ -181,7 +181,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
         has_norm = self.forget_layer_norm_coefficients is not None
         present = [gate for gate in GATES if gate != "input" or self.input_to_input_weights is not None]
         scales = {gate: None if has_norm and gate in present else GATE_SCALE for gate in GATES}
-        hidden = InnerTensor(HIDDEN, None, self.projection_weights is None, is_negated=True)
+        hidden = InnerTensor(HIDDEN, None, self.projection_weights is None, negates_zero_point=True)
         return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
