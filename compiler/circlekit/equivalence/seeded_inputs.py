@@ -170,7 +170,7 @@ def make_inputs(graph: Graph, which: InputSet, sizes: Sizes = SIZES_OF_1) -> lis
 def make_input(
     value: Value, which: InputSet, sizes: Sizes = SIZES_OF_1, use: InputUse = UNKNOWN_USE
 ) -> Array:
-    """Return an array for the input ``value``; see ``make_inputs``.
+    """Return an array for the input ``value``; see ``make_inputs``.  ``use``: how the graph uses the input.
 
     Integers of a zero set are the zero point, clipped to ``_range``; it is also among the edges of boundary
     sets.  Strings are bytes objects of TEXTS (dtype object); all are empty in the zero set.

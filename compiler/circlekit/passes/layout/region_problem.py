@@ -88,5 +88,8 @@ def _consumer(op: Op, index: int, side: int, finder: Finder) -> int:
 
 
 def accepts_all_sides(op: Op, index: int, tensor: Tensor) -> bool:
-    """Return whether ``op`` is a Reshape whose result is the same, whichever side of ``tensor`` it reads."""
+    """Return whether ``op`` is a Reshape whose result is the same, whichever side of ``tensor`` it reads.
+
+    ``index``: the operand of ``op`` that is a value of ``tensor``.
+    """
     return isinstance(op, Reshape) and index == 0 and tensor.has_one_order
