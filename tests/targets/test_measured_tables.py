@@ -215,6 +215,10 @@ MULTI_AXIS = 'details: {"": "MultiAxisQuantization", scales: %s, zero_points: %z
         ("[2,3]", "quant(scale: [0.5, 0.25], axis: 1)", False),
         ("[2,3]", "quant(scale: [0.5, 0.25], axis: 2)", False),
         ("[2,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[2,3]", "quant(scale: [0.5, 0.25], zero_point: 1, axis: 0)", False),
+        ("[2,3]", "quant(scale: 0.5, zero_point: [], axis: 0)", False),
+        ("[2,3]", "quant(scale: 0.5, zero_point: [1, 1], axis: 0)", False),
+        ("[2,3]", "quant(zero_point: 1, axis: 3)", True),
         ("[2,3]", "quant(scale: 0.5, axis: 2)", False),  # as in the biases of old models for microcontrollers
         ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
         ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
@@ -228,7 +232,7 @@ MULTI_AXIS = 'details: {"": "MultiAxisQuantization", scales: %s, zero_points: %z
     ],
 )
 @pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
-def test_litert_loads_no_tensor_whose_scales_do_not_fit_its_shape(
+def test_litert_loads_no_tensor_whose_scales_do_not_fit(
     shape: str, form: str, runs: bool, target: str
 ) -> None:
     model = circlekit.parse(
@@ -244,7 +248,7 @@ def test_litert_loads_no_tensor_whose_scales_do_not_fit_its_shape(
         (ran,) = run_jobs(RUNTIMES["litert"], [job])
         assert (ran.outputs is not None) == runs, ran.reason
     refusal = find_target(target).refusal(model.main.ops[0]) or ""
-    assert ("only with scales that fit its shape" in refusal) == (not runs)
+    assert ("only with scales that fit its shape and zero points" in refusal) == (not runs)
 
 
 @pytest.mark.parametrize(("code", "runs"), [("TFLite_Detection_PostProcess", True), ("XC_pad", False)])
