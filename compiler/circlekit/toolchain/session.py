@@ -89,8 +89,9 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Write all that the methods of this session print or log in the block to the file OUTPUT.log.
+        """Write all that the methods of this session print or log in the block to a log file.
 
+        ``output``: the path of the driver's output; the path of the log is this path with .log appended.
         The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.
         """
