@@ -178,7 +178,8 @@ def test_constants_of_onnx_models_get_4_bits_if_they_fit(
             ("%r = Neg", "%q = Opaque(%a, %k, %n) " + CODE.replace("$", "Quantize") + ": i16[2] %r = Neg"),
             "%q: expected that only ONNXDequantizeLinear reads it",
         ),
-        (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%k: expected a computed value, got a constant"),
+        (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%y_q: expected a computed value as operand"),
+        (("Opaque(%r, %y_s", "Opaque(none, %y_s"), "%y_q: expected a computed value as operand"),
         (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales, zero points or dtypes"),
         (
             (
