@@ -117,7 +117,7 @@ def _main(words: list[str], session: Session) -> None:
 
 
 def _check(arguments: argparse.Namespace, session: Session) -> None:
-    """Raise UsageFault, in ONE's words, for a wrong name after -O, and for options that exclude each other."""
+    """Raise UsageFault, in ONE's words, for a wrong name after -O or options that exclude each other."""
     if arguments.O:
         if " " in arguments.O:
             raise UsageFault("Not allowed to have space in the optimization name")
@@ -323,8 +323,8 @@ def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
     """Return the words of a command line of ``driver`` for the ``keys`` of a step in a workflow file.
 
     For a driver that accepts any unknown words, an unknown key gives ``--KEY TEXT``; for other drivers, an
-    unknown key is an error.  The words of the key ``command`` come last.  If there is such a key, ``--`` stands
-    before all words that are not the driver's own.
+    unknown key is an error.  The words of the key ``command`` come last.  If there is such a key, ``--``
+    stands before all words that are not the driver's own.
     ``where``: the place of the step, for errors.  Raise DriverError for an unknown key or a wrong value.
     """
     options = {option.key: option for option in driver.options}

@@ -121,8 +121,8 @@ class Option:
     def words(self, value: Any, is_joined: bool = False) -> list[str]:
         """Return the words of a command line that set the option to ``value``; [] for None and False.
 
-        ``is_joined``: write flag and text as one word, ``--name=text``.  A driver takes a text that begins with
-        ``-`` only in this form; ONE's programs do not know it.
+        ``is_joined``: write flag and text as one word, ``--name=text``.  A driver takes a text that begins
+        with ``-`` only in this form; ONE's programs do not know it.
         """
         if value is None or value is False:
             return []

@@ -69,8 +69,8 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     - folder: one record has the raw files ``output0``, ``output1``...; of several records, each gets a folder
       with its label as the name.
 
-    ``input_files`` can read these as inputs of a model, whatever the names of the outputs are.  An exception is
-    an npz file of several outputs: it must have the names that ``input_files`` expects.
+    ``input_files`` can read these as inputs of a model, whatever the names of the outputs are.  An exception
+    is an npz file of several outputs: it must have the names that ``input_files`` expects.
     Raise FileError if something cannot be written, and ShapeError if outputs that have to be stacked differ
     in shape.
     """
