@@ -4,8 +4,9 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-Operators that stay float (``rules.stays_float``), such as other custom operators, keep their float constants
-and results.  Other tensors without the ONNX operators are treated as follows:
+Operators that stay float (``rules.stays_float``), such as other custom operators, keep their float operands
+and results.  A QUANTIZE or DEQUANTIZE is inserted where another operator has integers.  Other tensors without
+the ONNX operators are treated as follows:
 
 - A constant gets parameters that cover its elements.
 - A bias gets the scale of its layer's input times that of the weights.
@@ -22,11 +23,13 @@ Source: the behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import working_on
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import check_shapes
@@ -52,7 +55,7 @@ from circlekit.quant.one.layers import quantize_bias
 from circlekit.quant.one.rules import layer_rule, rule_of, stays_float
 from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
-from circlekit.quant.weights import indices_of, present_operand
+from circlekit.quant.weights import indices_of, is_float, present_operand
 
 QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
 """The names of the two custom operators."""
@@ -90,6 +93,7 @@ def quantize_onnx_model(model: Model) -> None:
 
 def _quantize_graph(editor: GraphEditor) -> None:
     """Quantize one graph; raise the errors of ``quantize_onnx_model``, but not those of ``check_shapes``."""
+    float_operands, float_results = _float_tensors(editor.graph)
     _read_activations(editor)
     _read_constants(editor)
     if lone := next((op for op in editor.graph if _is_custom(op, QUANTIZE)), None):
@@ -97,6 +101,7 @@ def _quantize_graph(editor: GraphEditor) -> None:
         raise UnsupportedError(f"%{lone.output.name}: {expected}")
     editor.finish()
     _quantize_rest(editor)
+    _keep_float(editor, float_operands, float_results)
     editor.finish()
     touch_ops(editor.graph)
     remove_ranges(editor.graph)
@@ -105,6 +110,37 @@ def _quantize_graph(editor: GraphEditor) -> None:
 def _is_custom(op: Op | None, name: str) -> bool:
     """Return whether ``op`` is the custom operator ``name``."""
     return isinstance(op, OpaqueOp) and op.custom_code == name
+
+
+# -- operators that stay float -----------------------------------------------------------------
+
+
+def _float_tensors(graph: Graph) -> tuple[list[tuple[Op, int]], list[Value]]:
+    """Return the float32 operands, as (operator, index), and results of the operators that stay float.
+
+    Operators that call graphs are left out: their operands must be like the inputs of these graphs.
+    """
+    ops = [
+        op
+        for op in graph
+        if stays_float(op)
+        and not op.called_graphs()
+        and not any(_is_custom(op, name) for name in (QUANTIZE, DEQUANTIZE))
+    ]
+    operands = [(op, index) for op in ops for index, value in enumerate(op.inputs) if is_float(value)]
+    return operands, [value for op in ops for value in op.results if value.dtype is f32]
+
+
+def _keep_float(editor: GraphEditor, operands: Iterable[tuple[Op, int]], results: Iterable[Value]) -> None:
+    """Make these tensors, which ``_float_tensors`` returned, float again: insert conversions."""
+    for value in results:
+        if value.dtype is not f32:
+            editor.redirect(value, editor.converted(value, value.dtype, value.quantization))
+            value.dtype, value.quantization = f32, None
+    for op, index in operands:
+        value = present_operand(op, index)
+        if value.dtype is not f32:
+            op.set_input(index, editor.converted(value, f32, None))
 
 
 # -- the ONNX operators ------------------------------------------------------------------------
@@ -221,7 +257,7 @@ def _quantize_rest(editor: GraphEditor) -> None:
         _follow_operands(op)
     propagate_backward(task)
     set_fixed_and_integer_scales(task)
-    for op in editor.graph.ops:
+    for op in task.quantized_ops():
         _convert_result(editor, op)
         _check_weights(op)
         layer = layer_rule(op)
