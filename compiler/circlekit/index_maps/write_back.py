@@ -238,7 +238,7 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that begin with a slice, perhaps with a RESHAPE before it.
+    """Yield plans that begin with a slice, or with a RESHAPE and a slice.
 
     One way is to slice the source with the axes that it has.  The other is to reshape the source first, so
     that each stride of the map is the stride of an axis.
@@ -272,8 +272,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     """Split ``index_map``, which repeats no element, into a slice of its source and a permutation.
 
     ``shape``: the shape of the source.  The slice takes the elements that ``index_map`` reads.  The
-    permutation is the map from the slice to the result.  Return None if the map does not take evenly spaced
-    indices along each axis of ``shape``.
+    permutation is the map from the slice to the result.  Return None unless the digits along each axis of
+    ``shape`` together take evenly spaced indices, all in the same direction.
     """
     found = index_map.on_axes(shape)
     if found is None:

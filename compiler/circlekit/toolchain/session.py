@@ -157,6 +157,7 @@ class Session:
     def run(self, words: Sequence[str], prefix: str = "", *, is_listed: bool = True) -> int:
         """Run another program; print and log its output; return its exit code.
 
+        If signal N ends the program, the exit code is 128 + N, as in shells.
         ``words``: its command line.  ``prefix``: what to print before each line of its standard error.
         ``is_listed``: whether the command line is written to the log.
         Raise DriverError if the program cannot be started or the log cannot be written.
@@ -174,13 +175,12 @@ class Session:
             errors = thread.submit(self._forward, process.stderr, sys.stderr, prefix)
             self._forward(process.stdout, sys.stdout, "")
             errors.result()
-        return process.returncode
+        code = process.returncode
+        return 128 - code if code < 0 else code  # less than 0: minus the number of a signal
 
     def require(self, words: Sequence[str], prefix: str = "") -> None:
         """Run another program as ``run`` does; raise StepFailed if it fails."""
         code = self.run(words, prefix)
-        if code < 0:  # minus the number of a signal
-            code = 128 - code
         if code:
             raise StepFailed(words[0], code)
 
