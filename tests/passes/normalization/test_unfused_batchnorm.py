@@ -197,7 +197,7 @@ def test_blocks_become_dilation(
             "[[0,0],[0,0]]",
             CONV,
             "[[1,0],[0,0]]",
-            "expected SAME or VALID padding in total",
+            "expected crops up to the padding, got a negative padding in total: [(-1, 0), (0, 0)]",
         ),
         ("[[2,2],[2,2]]", CONV.replace("act: RELU", "stride_h: 2"), "[[0,0],[0,0]]", "stride_h is 2"),
     ],
