@@ -61,7 +61,9 @@ def test_transpose_across_rows_stays(
     transpose: str, keep: str, columns: int, shape: str, result: str
 ) -> None:
     text = layer(transpose, f"%y = FullyConnected(%t, %w) {{keep_num_dims: {keep}}}", columns, shape)
-    sentence = f"expected a perm within rows of {columns} elements, got {transpose} for the result f32{result}"
+    sentence = (
+        f"expected a perm within rows of {columns} elements, got {transpose} for the result f32{result}"
+    )
     check_pass(text, FLAT, refused=sentence)
 
 
