@@ -27,7 +27,8 @@ The sum with a larger addend may cancel most of the data, as in x - mean, or rou
 LARGEST_CANCELLATION = 64.0
 """A rewrite adds up addends only if none is more than this many times as large as their sum.
 
-The size of an array is the magnitude of its largest element.  If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
+The size of an array is the magnitude of its largest element.  If x is small, the old operators round it to
+the precision of the larger addend, as in (x + 1) - 1.
 """
 
 MAX_SEARCHED_VALUES = 256

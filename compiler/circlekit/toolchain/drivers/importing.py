@@ -246,7 +246,7 @@ def onnx2circle(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
-    usage = "usage: onnx2circle [SWITCH ...] ONNX CIRCLE\nSWITCH: one of one-import-onnx, such as --unroll_rnn"
+    usage = "usage: onnx2circle [SWITCH ...] ONNX CIRCLE\nSWITCH: as of one-import-onnx, such as --unroll_rnn"
     if {"-h", "--help"} & {*words}:
         return print_text("onnx2circle", usage)
     if len(paths) != 2:
