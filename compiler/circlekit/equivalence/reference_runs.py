@@ -65,7 +65,7 @@ A model may keep what it computed in several earlier runs, as SVDF does.
 """
 
 LATER_RUN_FAILS = "in a later run, which fails"
-"""The end of the note on LATER_RUNS that fail."""
+"""What a note says is not compared if LATER_RUNS fail."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""

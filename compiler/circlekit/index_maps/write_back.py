@@ -218,7 +218,10 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans of one DEPTH_TO_SPACE or SPACE_TO_DEPTH; none unless ``shape`` has rank 4."""
+    """Yield plans of one DEPTH_TO_SPACE or SPACE_TO_DEPTH, perhaps with a RESHAPE after it.
+
+    There are none unless ``shape`` has rank 4.
+    """
     if len(shape) != 4:
         return
     n, h, w, c = shape
@@ -255,7 +258,8 @@ def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
 def _axes_of_strides(index_map: IndexMap) -> Shape | None:
     """Return the shape of the source in which each stride of the map is the stride of an axis.
 
-    Return None if there is no such shape, because a stride does not divide the next larger one.
+    Return None if there is no such shape: a stride must divide the next larger one, and the largest stride
+    must divide the size of the source.
     """
     strides = sorted({abs(factor.stride) for factor in index_map.factors}, reverse=True)
     bounds = [index_map.source_size, *strides, 1]
@@ -337,9 +341,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None in two cases.  In the first, a factor spans two axes of ``result``.  In the second, an axis of
-    ``result`` repeats each element, as [a, a, b, b]: a factor of stride 0 follows another factor of this
-    axis.  A TILE repeats only whole axes, as [a, b, a, b].
+    Return None in two cases.  In the first, a factor spans several axes of ``result`` and cannot be divided
+    (``by_axis``).  In the second, an axis of ``result`` repeats each element, as [a, a, b, b]: a factor of
+    stride 0 follows another factor of this axis.  A TILE repeats only whole axes, as [a, b, a, b].
     """
     axes = by_axis(factors, result)
     if axes is None or any(not factor.stride for axis in axes for factor in axis[1:]):

@@ -92,7 +92,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             return sums * weights * data
         return super().scaled(sums, data, weights, depth, filter)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool:
         return bool(depth == filter.shape[3])  # grouped convolutions have only the reference kernel
 
     def required_version(self) -> int:
@@ -146,7 +146,7 @@ class DepthwiseConv2D(
             return super().scaled(sums, data, weights, depth, filter)
         return np.where(in_full_group(sums.shape[3], 4), sums * weights * data, sums * data * weights)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         # one bool per output channel: True in each full group of 8, which the kernel computes at once
         return self.input.dtype is not u8 and in_full_group(filter.shape[3])
 
@@ -209,7 +209,7 @@ class TransposeConv(
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         return self.convolve(input, filter, bias, output_shape)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is u8 or in_full_group(filter.shape[0])
 
     def required_version(self) -> int:

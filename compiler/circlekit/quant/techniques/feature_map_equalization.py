@@ -49,9 +49,9 @@ PROBE_FACTORS = (2.0, 8.0)
 
 @dataclass
 class Pattern:
-    """A pair of layers with a feature map between them.
+    """A front and a back, with a feature map between them.
 
-    ``front``, ``back``: the names of the layers' results.  ``act_scale``: the largest magnitude of each
+    ``front``, ``back``: the names of their results.  ``act_scale``: the largest magnitude of each
     channel of the front's result; None before it is measured.
     """
 
