@@ -234,6 +234,15 @@ def test_operands_that_are_copied_get_the_scale_of_the_result(dtype: DType, line
     assert kinds(model).count("QUANTIZE") == (2 if converts else 0)
 
 
+def test_an_output_that_is_listed_twice_has_one_dtype() -> None:
+    text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y, %y {{ %y = Neg(%x) : f32[2] {ONE_TO_ONE} }}"
+    for types in ([i16, i16], [i16], None):
+        model = quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=types))
+        assert [v.dtype for v in model.main.outputs] == [(types or [u8])[0]] * 2
+    with pytest.raises(CirclekitError, match="output %y is listed twice, expected one dtype, got u8 and i16"):
+        quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=[u8, i16]))
+
+
 def test_an_input_of_another_dtype_covers_its_range() -> None:
     text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{\n %y = Neg(%x) : f32[2] {ONE_TO_ONE}\n}}"
     model = quantized(text, Settings(LayerSetting(u8, LAYER), input_types=[i16]))

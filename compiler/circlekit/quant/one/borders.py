@@ -164,7 +164,8 @@ def port_dtypes(
 
     ``wanted``: one dtype for all float ports, or one dtype for each port; None: ``default`` for all float
     ports.  Ports that are not float keep their dtype.  ``side``: ``input`` or ``output``, for messages.
-    Raise UnsupportedError if the number of dtypes is wrong, or if a port cannot have its dtype.
+    Raise UnsupportedError if the number of dtypes is wrong, if a port cannot have its dtype, or if a port
+    that is listed twice would have two.
     """
     given = list(wanted or [default])
     if len(given) not in (1, len(ports)):
@@ -174,7 +175,11 @@ def port_dtypes(
         )
     if len(given) == 1:
         given = [given[0] if port.dtype is f32 else port.dtype for port in ports]
+    chosen: dict[Value, DType] = {}
     for port, dtype in zip(ports, given, strict=True):
+        if chosen.setdefault(port, dtype) is not dtype:
+            found = f"{chosen[port].short} and {dtype.short}"
+            raise UnsupportedError(f"{side} %{port.name} is listed twice, expected one dtype, got {found}")
         if port.dtype is not f32 and dtype is not port.dtype:
             raise UnsupportedError(f"{side} %{port.name} must stay {port.dtype.short}, got {dtype.short}")
         if port.dtype is f32 and dtype not in (f32, *DTYPES.values()):
