@@ -11,5 +11,5 @@ graph main(%x: f32[1,12,10,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv)
   unchanged()
-  refused("expected SAME or VALID padding in total, got [(-1, 0), (0, 0)]")
+  refused("expected crops up to the padding, got a negative padding in total: [(-1, 0), (0, 0)]")
 }

@@ -13,5 +13,5 @@ graph main(%x: f32[1,12,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv1d)
   unchanged()
-  refused("expected SAME or VALID padding in total, got [(0, 0), (-1, 0)]")
+  refused("expected crops up to the padding, got a negative padding in total: [(0, 0), (-1, 0)]")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: expected a perm within rows of 12 elements, got [0, 3, 1, 2]
+# Refused: %t: expected a perm within rows of 12 elements, got [0, 3, 1, 2] for the result f32[2,2,3,4]
 
 graph main(%x: f32[2,3,4,2]) -> %y {
   %w = const f32[5,12] gaussian(0, 1)

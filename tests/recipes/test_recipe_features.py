@@ -23,7 +23,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
 from circlekit.recipes.load import _format_of_folder, is_test_recipe, load_recipe, read_recipe
 from circlekit.recipes.prototext.message_types import operator_types
-from circlekit.recipes.prototext.recipe_reader import read_tree
+from circlekit.recipes.prototext.recipe_reader import read_tree, recipe_format
 from circlekit.recipes.recipe_export import write_recipe
 from tests.io.oracles import CIRCLE, TFLITE
 
@@ -221,6 +221,9 @@ def test_format_follows_from_the_operators_or_the_folder(tmp_path: Path) -> None
     assert read_recipe(unary('type: "Abs"'), "r", "circle").format == "circle"
     assert read_recipe(unary('type: "Abs"', "MXINT8"), "r").format == "circle"
     assert read_recipe("# UINT4 in a comment\n" + unary('type: "Abs"'), "r").format == "tflite"
+    assert read_recipe(unary("type: 'InstanceNorm'"), "r").format == "circle"
+    for field in ("name", "input", "custom_code"):
+        assert recipe_format(f'{field}: "InstanceNorm" {field}: "type: \\"InstanceNorm\\""') is None
     assert read_recipe("# format: circle\r\n" + unary('type: "Abs"'), "r").format == "circle"
     assert read_recipe("# format: circle\n" + unary('type: "Abs"'), "r", "tflite").format == "tflite"
     path = tmp_path / "CircleRecipes" / "Abs_000" / "test.recipe"

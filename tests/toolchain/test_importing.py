@@ -243,7 +243,8 @@ def test_a_program_of_the_user_converts_what_onnx2tf_cannot(
         path.chmod(0o755)
     if fails:
         Path("fail").touch()
-    assert call("one-import-onnx", f"-i in.onnx -o out.circle --unroll_rnn {flags}") == code
+    words = "-i in.onnx -o out.circle --unroll_rnn --dynamic_batch_to_single_batch"
+    assert call("one-import-onnx", f"{words} {flags}") == code
     made = calls()
     assert [words[0] for words in made] == programs
     if programs[-1] == EXTENSION:
@@ -252,6 +253,7 @@ def test_a_program_of_the_user_converts_what_onnx2tf_cannot(
     said = capsys.readouterr().out
     assert ("is not installed" in said) == (is_forced and not is_installed)
     assert ("Fallback" in said) == (programs == [*OWN, *EXTENDED])
+    assert ("has no effect" in said) == (programs[-1] == EXTENSION)
 
 
 # -- one-import ----------------------------------------------------------------------------------

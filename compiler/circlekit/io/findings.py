@@ -27,7 +27,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "buffer-index": (REFUSED, "tensors and metadata refer to existing buffers"),
     "buffer-region": (
         REFUSED,
-        "no data behind the flatbuffer extend beyond the file; "
+        "data that are stored after the flatbuffer end within the file; "
         "all buffers together have no more bytes than the file",
     ),
     "tensor-index": (REFUSED, "operators, graphs and signatures refer to existing tensors"),
@@ -71,7 +71,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "options": (WARNING, "the options of an operator are in the options table of its kind"),
     "code-fields": (
         WARNING,
-        "deprecated_builtin_code equals builtin_code, or is 127 if builtin_code is greater; "
+        "deprecated_builtin_code equals builtin_code, or is 127 if builtin_code is above 127; "
         "old files have only deprecated_builtin_code, below 127",
     ),
     "enum": (WARNING, "every enum value in the file has a name in the schema"),
@@ -118,7 +118,10 @@ class Finding(NamedTuple):
 
 
 class InvalidFile(FormatError):
-    """The error for a file that violates a rule of severity ``refused``.  ``finding``: the violation."""
+    """The error for a file that violates a rule of severity ``refused``.  ``finding``: the violation.
+
+    Violations of ``format`` and ``load`` raise other errors.
+    """
 
     finding: Finding
 

@@ -38,6 +38,9 @@ def layer(transpose: str, call: str, columns: int = 24, shape: str = "[2,3,4,2]"
         ("[0, 3, 2, 1]", "%y = FullyConnected(%t, %w) {act: RELU6}", 24, "[2,3,4,2]"),
         ("[0, 1, 3, 2]", "%y = FullyConnected(%t, %w)", 8, "[2,3,4,2]"),
         ("[0, 4, 1, 2, 3]", "%y = FullyConnected(%t, %w)", 24, "[1,2,3,2,2]"),
+        ("[1, 0]", "%y = FullyConnected(%t, %w)", 24, "[4,6]"),
+        ("[2, 0, 1]", "%r = Reshape(%t, [1, 24])\n%y = FullyConnected(%r, %w)", 24, "[2,4,3]"),
+        ("[1, 2, 0, 3]", "%y = FullyConnected(%t, %w)", 24, "[1,3,4,2]"),
     ],
 )
 def test_columns_of_weights_are_permuted(transpose: str, call: str, columns: int, shape: str) -> None:
@@ -45,30 +48,23 @@ def test_columns_of_weights_are_permuted(transpose: str, call: str, columns: int
 
 
 @pytest.mark.parametrize(
-    ("transpose", "call", "columns", "sentence"),
+    ("transpose", "keep", "columns", "shape", "result"),
     [
-        (
-            "[1, 0, 2, 3]",
-            "%y = FullyConnected(%t, %w)",
-            16,
-            "expected a perm within rows of 16 elements, got [1, 0, 2, 3]",
-        ),
-        (
-            "[0, 3, 1, 2]",
-            "%y = FullyConnected(%t, %w)",
-            12,
-            "expected a perm within rows of 12 elements, got [0, 3, 1, 2]",
-        ),
-        (
-            "[0, 1, 3, 2]",
-            "%y = FullyConnected(%t, %w) {keep_num_dims: true}",
-            4,
-            "expected a perm within rows of 4 elements, got [0, 1, 3, 2]",
-        ),
+        ("[1, 0, 2, 3]", "false", 16, "[2,3,4,2]", "[3,2,4,2]"),
+        ("[0, 3, 1, 2]", "false", 12, "[2,3,4,2]", "[2,2,3,4]"),
+        ("[0, 1, 3, 2]", "true", 4, "[2,3,4,2]", "[2,3,2,4]"),
+        ("[1, 0]", "false", 12, "[4,6]", "[6,4]"),  # two rows
+        ("[1, 0]", "false", 18, "[?,6]", "[6,?]"),  # any number of rows
     ],
 )
-def test_transpose_across_rows_stays(transpose: str, call: str, columns: int, sentence: str) -> None:
-    check_pass(layer(transpose, call, columns, "[2,3,4,2]"), FLAT, refused=sentence)
+def test_transpose_across_rows_stays(
+    transpose: str, keep: str, columns: int, shape: str, result: str
+) -> None:
+    text = layer(transpose, f"%y = FullyConnected(%t, %w) {{keep_num_dims: {keep}}}", columns, shape)
+    sentence = (
+        f"expected a perm within rows of {columns} elements, got {transpose} for the result f32{result}"
+    )
+    check_pass(text, FLAT, refused=sentence)
 
 
 def test_layers_that_share_a_flattened_image() -> None:

@@ -51,5 +51,5 @@ def test_blocks_become_dilation(
 
 def test_blocks_with_more_crops_than_pads_stay() -> None:
     text = BLOCKS.format("[4,3,3,3]", "[[0,0],[0,0]]", CONV, "[[1,0],[0,0]]")
-    sentence = "expected SAME or VALID padding in total"
+    sentence = "expected crops up to the padding, got a negative padding in total: [(-1, 0), (0, 0)]"
     check_pass(text, "fuse_space_to_batch_with_conv", refused=sentence)

@@ -47,7 +47,7 @@ def test_blocks_of_a_sequence_become_dilation(changes: dict[str, str], ops: list
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"crops": "[[3,0]]"}, "expected SAME or VALID padding in total"),
+        ({"crops": "[[3,0]]"}, "expected crops up to the padding, got a negative padding"),
         (
             {"into": "Reshape(%s, [2,2,4,3])", "out": "Reshape(%c, [2,4,4])"},
             "%e: expected %s with a height of 1, got shape [2,2,4,3]",

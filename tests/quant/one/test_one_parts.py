@@ -185,8 +185,33 @@ def test_floats_stay_between_operators_that_stay_float(
     assert kinds(model) == expected
     (output,) = model.main.outputs
     last = (outputs or [u8])[0]
-    assert output.dtype is (last if expected[-1] == "QUANTIZE" else f32)
+    is_quantized = expected[-1] == "QUANTIZE"
+    assert output.dtype is (last if is_quantized else f32)
+    assert output.name == ("c_Quantize" if is_quantized else "c")
     assert value_of(model, "b").dtype is f32
+
+
+def test_an_output_has_another_dtype_than_the_users_of_its_float_operator() -> None:
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %b, %c {{
+      %b = {MINE.format("x")} {ONE_TO_ONE}
+      %c = Neg(%b) : f32[2] {ONE_TO_ONE}
+    }}"""
+    model = quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=[i16, u8]))
+    assert kinds(model) == ["DEQUANTIZE", "CUSTOM", "QUANTIZE", "QUANTIZE", "NEG"]
+    assert [(v.name, v.dtype) for v in model.main.outputs] == [("b_Quantize", i16), ("c", u8)]
+    assert all(op.inputs[0] is value_of(model, "b") for op in model.main if op.code == "QUANTIZE")
+    first, second = (v.quantization for v in (model.main.outputs[0], model.main.ops[-1].inputs[0]) if v)
+    assert [q and q.scale.tolist() for q in (first, second)] == [
+        [pytest.approx(1 / 32767)], [pytest.approx(2 / 255)]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("outputs", [[u8], [i16]])
+def test_an_output_of_a_given_integer_dtype_needs_a_range(outputs: list[DType]) -> None:
+    """Without ``output_types``, such an output of an operator that stays float is float (the test above)."""
+    text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %b {{ %b = {MINE.format('x')} }}"
+    with pytest.raises(CirclekitError, match="%b: expected recorded min and max, got none"):
+        quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=outputs))
 
 
 @pytest.mark.parametrize("dtype", [u8, i16])
@@ -207,6 +232,15 @@ def test_operands_that_are_copied_get_the_scale_of_the_result(dtype: DType, line
     assert wanted is not None
     assert [q is not None and q.scale.tolist() == wanted.scale.tolist() for q in found] == [converts] * 2
     assert kinds(model).count("QUANTIZE") == (2 if converts else 0)
+
+
+def test_an_output_that_is_listed_twice_has_one_dtype() -> None:
+    text = f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y, %y {{ %y = Neg(%x) : f32[2] {ONE_TO_ONE} }}"
+    for types in ([i16, i16], [i16], None):
+        model = quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=types))
+        assert [v.dtype for v in model.main.outputs] == [(types or [u8])[0]] * 2
+    with pytest.raises(CirclekitError, match="output %y is listed twice, expected one dtype, got u8 and i16"):
+        quantized(text, Settings(LayerSetting(u8, CHANNEL), output_types=[u8, i16]))
 
 
 def test_an_input_of_another_dtype_covers_its_range() -> None:

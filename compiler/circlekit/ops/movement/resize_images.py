@@ -30,7 +30,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
     ``align_corners``: the centers of the corner pixels of input and result coincide.
     ``half_pixel_centers``: the edges of input and result coincide.  If both are false, output pixel i is at
-    the position i * scale of the input.
+    the position i * scale of the input.  LiteRT refuses RESIZE_BILINEAR if both are true.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")

@@ -18,16 +18,17 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 FUNCTIONS: dict[type[Op], np.ufunc] = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Div: np.divide}
 
 LARGEST_ADDEND = 256.0
-"""The largest magnitude of an addend of which a rewrite may change the order of additions.
+"""A rewrite changes the order of additions only if no addend has a larger magnitude.
 
 The sum with a larger addend may cancel most of the data, as in x - mean, or round it on purpose, as in
 (x + 2**23) - 2**23.
 """
 
 LARGEST_CANCELLATION = 64.0
-"""The largest allowed magnitude of an addend, divided by that of the sum of all addends.
+"""A rewrite adds up addends only if none is more than this many times as large as their sum.
 
-If x is small, the old operators round it to the precision of the larger addend, as in (x + 1) - 1.
+The size of an array is the magnitude of its largest element.  If x is small, the old operators round it to
+the precision of the larger addend, as in (x + 1) - 1.
 """
 
 MAX_SEARCHED_VALUES = 256
@@ -47,8 +48,12 @@ class _Constants(Rewrite):
         return f"%{match.value('z').name}: the new constant would have the shape {format_shape(shape)}"
 
     def chain(self, match: Match, data: float | Array, *names: str) -> Array:
-        """Return ``data`` after the operators of the picture that read the constants ``names``, in order."""
-        # the engine refuses constants that are not finite; it also has to see an underflow
+        """Apply to ``data`` the operators of the picture that read one of the constants ``names``, in order.
+
+        All other operators are left out.  Compute in float64; return the result as float32.
+        """
+        # no warnings, because the engine refuses constants that are not finite; ``under`` is not set here, so
+        # that the engine sees underflows
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             for node in self.old.nodes:
                 left, right = node.operands
@@ -104,7 +109,7 @@ def largest(*arrays: Array) -> float:
 
 
 def size_refusal(match: Match, *addends: Array) -> str | None:
-    """Refuse unless all ``addends`` are at most LARGEST_ADDEND in magnitude."""
+    """Refuse unless all elements of ``addends`` are at most LARGEST_ADDEND in magnitude."""
     most = largest(*addends)
     if most <= LARGEST_ADDEND:
         return None
@@ -132,7 +137,7 @@ def quotient_refusal(x: Value) -> str | None:
 
 
 def cancellation_refusal(match: Match, total: Array, *addends: Array) -> str | None:
-    """Refuse if an addend is more than LARGEST_CANCELLATION times as large as the sum ``total`` of all."""
+    """Refuse if an addend is more than LARGEST_CANCELLATION times as large as ``total``, the sum of all."""
     most, left = largest(*addends), largest(total)
     if most <= LARGEST_CANCELLATION * left:
         return None

@@ -13,15 +13,16 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 Pads = list[tuple[int, int]]
-"""Rows of padding before and after the data along each dimension of the image."""
+"""(Padding before, padding after) the data along each spatial dimension of the image, in elements."""
 
 
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
     """Return the padding of a dilated convolution that replaces space-to-batch, convolution, batch-to-space.
 
-    ``pads`` (of space-to-batch) and ``crops`` (of batch-to-space) have the shape [dims, 2]: rows before and
-    after the image.  A crop cancels padding.  ``inner``: the padding of the convolution with filter ``w``.
-    The convolution sees every ``block``-th row of the image, so a row of its padding is ``block`` rows here.
+    ``pads`` (of space-to-batch) and ``crops`` (of batch-to-space) have the shape [dims, 2]: elements before
+    and after the image.  A crop cancels padding.  ``inner``: the padding of the convolution with filter
+    ``w``.  Along each dimension, the convolution sees every ``block``-th element of the image, so one element
+    of its padding is ``block`` elements here.
     """
     total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
@@ -55,8 +56,10 @@ class _Blocks(Rewrite):
         block, pads = self.block_and_padding(match, inner)
         if self.new_padding(match, block, pads) is not None:
             return None
-        wanted = "no negative padding" if self.explicit else "SAME or VALID padding"
-        return f"%{match.value('z').name}: expected {wanted} in total, got {pads}"
+        name = match.value("z").name
+        if any(side < 0 for pair in pads for side in pair):
+            return f"%{name}: expected crops up to the padding, got a negative padding in total: {pads}"
+        return f"%{name}: expected SAME or VALID padding in total, got {pads}"
 
     def new_padding(self, match: Match, block: Array, pads: Pads) -> Padding | None:
         """Return the padding attribute of the new convolution; None if ``pads`` cannot be expressed."""
@@ -178,7 +181,10 @@ RESHAPED = {"insert": "Reshape(s, to?)  {new_shape: any}", "drop": "Reshape(y, b
 
 
 class FuseSpaceToBatchWithConv1D(Rules):
-    """Merge SPACE_TO_BATCH_ND, a convolution of height 1 and BATCH_TO_SPACE_ND into a dilated convolution."""
+    """Merge SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND into a dilated convolution, for sequences.
+
+    Between the two, exporters write the sequence [N, W, C] as an image of height 1.
+    """
 
     name = "fuse_space_to_batch_with_conv1d"
     rules = tuple(

@@ -52,7 +52,8 @@ class _Rows(Rewrite):
     def permutes_within_rows(self, perm: Array, t: Value, I: int) -> str | None:
         if first_axis(perm, t, I) is None:
             order = [int(a) for a in perm]
-            return f"%{t.name}: expected a perm within rows of {I} elements, got {order}"
+            expected = f"expected a perm within rows of {I} elements"
+            return f"%{t.name}: {expected}, got {order} for the result {t.type}"
         return None
 
     def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
@@ -86,14 +87,14 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
     A row spans this axis and all later ones: in a value of shape [2, 3, 4, 5], rows of 20 elements begin at
     axis 2.  ``value`` is the result of a Transpose by ``perm``.  Return None in these cases:
 
-    - The rank is unknown, or rows begin at no axis after axis 0.
-    - ``perm`` moves an axis before the rows.
+    - The rank or a dimension of the rows is unknown, or rows begin at no axis.
+    - ``perm`` moves one of the axes that stand before the rows.
     """
     shape = value.shape
     if shape is None:
         return None
-    for first in range(1, len(shape)):
-        if normalized_axis(int(perm[first - 1]), len(shape)) != first - 1:
+    for first in range(len(shape)):
+        if first and normalized_axis(int(perm[first - 1]), len(shape)) != first - 1:
             return None
         dims = [d for d in shape[first:] if d is not None]
         if len(dims) == len(shape) - first and math.prod(dims) == size:

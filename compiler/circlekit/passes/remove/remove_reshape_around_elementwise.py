@@ -276,7 +276,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         for op in region.ops:
             move(graph, op, new, sources[0].known_shape, region.starts[0])
         remove_unused(graph, *region.starts)
-        # `end` can replace an output of the graph, because it is not an output itself (see obstacle)
+        # ``end`` can replace an output of the graph, because it is not an output itself (see obstacle)
         if is_removable(last, end):
             graph.replace(last.output, end)
             graph.remove(last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace custom operators that are named after TensorFlow operators by builtin operators."""
+"""Replace custom operators of TensorFlow and MediaPipe by builtin operators."""
 
 from __future__ import annotations
 

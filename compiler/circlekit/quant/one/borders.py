@@ -52,26 +52,26 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
 
 
 def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
-    """Insert a QUANTIZE after ``value``, a result of the float ``op``, for the quantized users of ``value``.
+    """Quantize ``value``, a result of the float ``op``, for its quantized users and for the graph's outputs.
 
-    ``outputs``: see ``isolate_float_ops``.  A graph output without quantized users stays float if ``outputs``
-    says so, or if it has no recorded range.  Raise ModelError if quantized users read ``value`` and it has no
-    recorded range.
+    The users read it in the default dtype.  ``outputs``: see ``isolate_float_ops``.
+    An output without quantized users and without a recorded range stays float, if the settings give no
+    output dtypes.  In all other cases, raise ModelError if there is no range for an inserted QUANTIZE.
     """
+
+    def converted(dtype: DType) -> Value:
+        result = task.editor.converted(value, dtype, converted_parameters(value, dtype))
+        task.reasons[result] = f"range of %{value.name}, which {op.code} computes as float"
+        return result
+
     users = [(user, i) for user, i in value.uses if user not in task.float_ops]
-    is_integer_output = any(
-        output is value and dtype is not f32
-        for output, dtype in zip(task.graph.outputs, outputs, strict=True)
-    )
-    if not users and (not is_integer_output or recorded_range(value) is None):
-        return
-    dtype = task.settings.default.dtype
-    converted = task.editor.converted(value, dtype, converted_parameters(value, dtype))
-    task.reasons[converted] = f"range of %{value.name}, which {op.code} computes as float"
+    ports = zip(task.graph.outputs, outputs, strict=True)
+    output_dtype = next((dtype for output, dtype in ports if output is value and dtype is not f32), None)
+    may_stay_float = not users and task.settings.output_types is None and recorded_range(value) is None
+    if output_dtype is not None and not may_stay_float:
+        task.editor.redirect_output(value, converted(output_dtype))
     for user, i in users:
-        user.set_input(i, converted)
-    if is_integer_output:
-        task.editor.redirect_output(value, converted)
+        user.set_input(i, converted(task.settings.default.dtype))
 
 
 def insert_mixed_precision(task: Task) -> None:
@@ -164,7 +164,8 @@ def port_dtypes(
 
     ``wanted``: one dtype for all float ports, or one dtype for each port; None: ``default`` for all float
     ports.  Ports that are not float keep their dtype.  ``side``: ``input`` or ``output``, for messages.
-    Raise UnsupportedError if the number of dtypes is wrong, or if a port cannot have its dtype.
+    Raise UnsupportedError if the number of dtypes is wrong, if a port cannot have its dtype, or if a port
+    that is listed twice would have two.
     """
     given = list(wanted or [default])
     if len(given) not in (1, len(ports)):
@@ -174,7 +175,11 @@ def port_dtypes(
         )
     if len(given) == 1:
         given = [given[0] if port.dtype is f32 else port.dtype for port in ports]
+    chosen: dict[Value, DType] = {}
     for port, dtype in zip(ports, given, strict=True):
+        if chosen.setdefault(port, dtype) is not dtype:
+            found = f"{chosen[port].short} and {dtype.short}"
+            raise UnsupportedError(f"{side} %{port.name} is listed twice, expected one dtype, got {found}")
         if port.dtype is not f32 and dtype is not port.dtype:
             raise UnsupportedError(f"{side} %{port.name} must stay {port.dtype.short}, got {dtype.short}")
         if port.dtype is f32 and dtype not in (f32, *DTYPES.values()):

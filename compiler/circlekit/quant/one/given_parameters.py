@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make all quantized int8 tensors of a model uint8, or set or copy the parameters of named tensors."""
+"""Make all quantized int8 tensors uint8; set or copy the quantization parameters of named tensors."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _to_uint8(value: Value) -> None:
 def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]]) -> None:
     """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
-    The data of a constant does not change.
+    The data of a constant does not change.  A name stands for the tensors with this name in all graphs.
     Raise ModelError for an unknown name; for a scale that, as float32, is not positive and finite; for a zero
-    point that does not fit int64 or the dtype of the tensor.
+    point that does not fit int64 or the dtype of the tensor.  Earlier tensors are changed even then.
     """
     for name, scale, zero_point in parameters:
         with np.errstate(over="ignore"):
@@ -78,8 +78,10 @@ def _check_zero_point(name: str, value: Value, zero_point: int) -> None:
 def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
     """Copy the quantization of the first tensor to the second, for each pair of names.
 
+    If the first tensor has none, the second loses its own.  If several graphs have a tensor with the first
+    name, that of the first such graph counts; the tensors with the second name change in all graphs.
     Raise ModelError for an unknown name, if the scales do not fit the shape of the second tensor, or if the
-    zero points do not fit its dtype.
+    zero points do not fit its dtype.  Earlier tensors are changed even then.
     """
     for source, copy in pairs:
         quantization = _named(model, source)[0].quantization

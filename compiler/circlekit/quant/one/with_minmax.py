@@ -44,7 +44,8 @@ def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     operators without a quantized form, and operators whose bias is computed.  If ``settings.output_types``
     gives output NAME another dtype than its quantized tensor has, the output is a new value, as in ONE: it is
     named ``NAME_Dequantize`` for float32, otherwise ``NAME_Quantize``.  An output that becomes integer is
-    new, too, if its operator stays float.
+    new, too, if its operator stays float.  It needs a recorded range; without range and without
+    ``settings.output_types``, such an output stays float.
     Raise the errors of ``quantize_operators``, and those of ``settings_of`` for ``settings.layers``.
     After an error, ``model`` may be partly changed and must not be used.
     """
@@ -64,7 +65,8 @@ def quantize_operators(
     ``floats``: additional operators that stay float, with the reasons.
     ``scheme``: the name of the scheme, for the plan.
     Raise ModelError if an activation has no valid recorded range, or if a constant is not finite;
-    UnsupportedError or ShapeError for parts that cannot be quantized.
+    UnsupportedError or ShapeError for parts that cannot be quantized; UnsupportedError also for a wrong
+    number of input or output types, and for a type that an input or output cannot have.
     """
     graphs = uncalled_graphs(model)
     plans = {}

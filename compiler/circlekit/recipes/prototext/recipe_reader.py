@@ -42,8 +42,8 @@ Key = tuple[str, str, int]
 The version is 0, unless the recipe sets ``keep_versions``: then each version has a code of its own.
 """
 
-_WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
-"""Matches a comment, a string (group 1) or a word (group 2) of a recipe."""
+_WORD = re.compile(r"""#.*|\btype\s*:\s*["'](\w+)["']|["'](?:[^"'\\\n]|\\.)*["']|(\w+)""")
+"""Matches a comment, the type of an operation (group 1), another string, or a word (group 2) of a recipe."""
 
 
 _STATED_FORMAT = re.compile(r"# format: (circle|tflite)\s*\n")
@@ -53,6 +53,7 @@ _STATED_FORMAT = re.compile(r"# format: (circle|tflite)\s*\n")
 def recipe_format(text: str) -> str | None:
     """Return the format that the first line states; else circle if the text has a word in CIRCLE_ONLY.
 
+    Names and other strings do not count as words; the types of operations do.
     Return None if the text tells nothing.
     """
     if stated := _STATED_FORMAT.match(text):
@@ -158,8 +159,8 @@ class _RecipeReader:
     def operator_codes(self) -> list[Tree]:
         """Set ``codes``; return the tables OperatorCode.
 
-        The version of a code is the highest of its operators.  Codes of builtin operators come first, by
-        number.
+        The version of a code is the highest of its operators.  Codes without a custom code come first.
+        Otherwise, the numbers of the operators in the schema determine the order.
         """
         versions: dict[Key, int] = {}
         for graph in self.graphs:
@@ -247,7 +248,7 @@ class _RecipeReader:
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
-        if "has_rank" in tree:  # a stated false marks an unknown rank, see ``load``
+        if "has_rank" in tree:  # a stated false is stored, too: see ``has_rank`` of ``io.read.load.Loader``
             tree["has_rank"] = StatedDefault(tree["has_rank"])
         if "shape_signature" in recipe:
             tree["shape_signature"] = signature = recipe["shape_signature"]

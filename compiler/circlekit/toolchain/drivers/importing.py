@@ -157,7 +157,7 @@ EXTENSION = "one-import-onnx-ext"
 _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
     "unroll_lstm": "unroll LSTM operators",
-    "keep_io_order": "has no effect: inputs and outputs always have the order of the ONNX model",
+    "keep_io_order": f"only for {EXTENSION}; otherwise, the order of inputs and outputs is always kept",
     "dynamic_batch_to_single_batch": "make unknown first dimensions of inputs and outputs 1",
 }
 
@@ -182,6 +182,8 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
     - Otherwise onnx2tf runs.
     - If this conversion fails and EXTENSION is installed, EXTENSION runs then.  The option ``disable_ext``
       and the variable ``ONE_IMPORT_ONNX_EXT_DISABLE`` prevent this.
+
+    EXTENSION gets the flags that ONE hands over to it, so not ``dynamic_batch_to_single_batch``.
     """
     values = invocation.values
     extension = session.installation.bin / EXTENSION
@@ -189,14 +191,16 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
     is_forced = values.get("force_ext") or _is_set(session, "FORCE")
     if not (has_extension and is_forced):
         if is_forced:
-            session.say("onnx-import-onnx: 'force_ext' is True, but one-import-onnx-ext is not installed.")
+            session.say(f"one-import-onnx: 'force_ext' is True, but {EXTENSION} is not installed.")
         try:
             _convert_onnx(invocation, session)
             return
         except StepFailed:
             if not has_extension or values.get("disable_ext") or _is_set(session, "DISABLE"):
                 raise
-            session.say("onnx-import-onnx: Conversion failed. Fallback to use one-import-onnx-ext")
+            session.say(f"one-import-onnx: Conversion failed. Fallback to use {EXTENSION}")
+    if values.get("dynamic_batch_to_single_batch"):
+        session.say(f"one-import-onnx: 'dynamic_batch_to_single_batch' has no effect on {EXTENSION}.")
     names = ("unroll_rnn", "unroll_lstm", KEEP_BATCHMATMUL.key, "save_intermediate", "keep_io_order")
     flags = invocation.flags(*names)
     session.require([str(extension), *flags, str(values["input_path"]), str(values["output_path"])])
@@ -237,11 +241,12 @@ one_import_onnx = Driver(
 def onnx2circle(argv: Sequence[str] | None = None) -> int:
     """Run ONE's program onnx2circle; ``argv``: its arguments, None for those of the process.
 
-    Return the exit code.
+    It takes the switches of one-import-onnx, and two paths.  Return the exit code: 255 for another number of
+    paths, 2 for a wrong switch.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
-    usage = "usage: onnx2circle [--dynamic_batch_to_single_batch] ONNX CIRCLE"
+    usage = "usage: onnx2circle [SWITCH ...] ONNX CIRCLE\nSWITCH: as of one-import-onnx, such as --unroll_rnn"
     if {"-h", "--help"} & {*words}:
         return print_text("onnx2circle", usage)
     if len(paths) != 2:
