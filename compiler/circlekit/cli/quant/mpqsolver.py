@@ -132,8 +132,8 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
     if side == "auto" and arguments.visq_file is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
     errors = read_visq_file(arguments.visq_file) if side == "auto" else None
-    data, form, ratio = arguments.data, arguments.data_format, arguments.qerror_ratio
-    return bisect(solver, data, form, ratio, SIDES[side], errors, files)
+    data, data_format, ratio = arguments.data, arguments.data_format, arguments.qerror_ratio
+    return bisect(solver, data, data_format, ratio, SIDES[side], errors, files)
 
 
 main = Command(

@@ -96,7 +96,10 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
-        """Return the integer results for ``x``, the quantized elements of the input (8 or 16 bits)."""
+        """Return the integer results for ``x``, the quantized elements of the input (8 or 16 bits).
+
+        Raise UnsupportedError here; operators with quantized kernels override this method.
+        """
         raise no_quantized_kernel(self, self.input)
 
     def int32_sums(self, x: Array, axes: Axes) -> Array:

@@ -67,7 +67,7 @@ class Constants:
 
 @dataclass(eq=False, repr=False)
 class _Copy:
-    """``value``: a tensor as it is on ``side``.  ``users``: the operators that will read ``value``.
+    """A tensor as it is on ``side``: ``value``.  ``users``: the operators that will read ``value``.
 
     ``mover``: the move that makes ``value`` from the value of the copy ``base``.  For the original, which the
     producer of the tensor makes, ``mover`` and ``base`` are None.
