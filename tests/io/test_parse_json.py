@@ -14,7 +14,7 @@ from circlekit.io.parse_json import parse_json
 from circlekit.quant.one.implant import implant
 from circlekit.quant.one.settings import read_layers
 from circlekit.structure.connection import read_connection
-from circlekit.toolchain.configuration import read_json
+from circlekit.toolchain.configuration import read_workflow_json
 
 DEPTH = 100_000
 
@@ -31,7 +31,7 @@ def test_deep_json_is_a_value_error(text: str) -> None:
     [
         read_connection,
         read_layers,
-        read_json,
+        read_workflow_json,
         lambda path: implant(circlekit.parse("graph main(%x: f32[1]) -> %x {}"), path),
     ],
 )

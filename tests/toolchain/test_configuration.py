@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.toolchain.configuration import read_configuration, read_json, text_of
+from circlekit.toolchain.configuration import read_configuration, read_workflow_json, text_of
 from circlekit.toolchain.option import DriverError, Kind, Option
 
 pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
@@ -124,9 +124,9 @@ def test_values_without_a_text(value: object) -> None:
 
 def test_workflow_files_are_json() -> None:
     Path("a.json").write_text('\ufeff{"a": [1]}')
-    assert read_json("a.json") == {"a": [1]}
+    assert read_workflow_json("a.json") == {"a": [1]}
     Path("b.json").write_text("{")
     with pytest.raises(DriverError, match=r"Invalid workflow file: b.json: "):
-        read_json("b.json")
+        read_workflow_json("b.json")
     with pytest.raises(DriverError, match=r"Not found given workflow file: c.json: no such file"):
-        read_json("c.json")
+        read_workflow_json("c.json")

@@ -172,7 +172,7 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 
 
 def _check_inputs(inputs: Inputs) -> None:
-    """Raise ModelError for ``inputs`` of another type, such as an iterator, which would serve for one run."""
+    """Raise ModelError unless ``inputs`` is a list, tuple or mapping: an iterator serves for one run only."""
     if not isinstance(inputs, list | tuple | Mapping):
         kind = type(inputs).__name__
         raise ModelError(f"inputs: expected a list of arrays, or a dict by input name, got {kind}")

@@ -35,9 +35,9 @@ class ProcessLost(Exception):
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     """Yield the items that ``work`` yields in a forked process; raise the Exception that it raises.
 
-    Pickle copies the items and the Exception.  Its error is raised if it cannot store or load an item, or
-    cannot load the Exception.  Raise ProcessLost if it cannot store the Exception, if the process ends before
-    ``work`` does, or if the process sends nothing for ``seconds``.  Raise ValueError if the system cannot
+    The items and the Exception are pickled.  Raise the error of pickle if an item cannot be stored or loaded,
+    or if the Exception cannot be loaded.  Raise ProcessLost if the Exception cannot be stored, if the process
+    ends before ``work`` does, or if it sends nothing for ``seconds``.  Raise ValueError if the system cannot
     fork.
     """
     context = multiprocessing.get_context("fork")

@@ -271,7 +271,7 @@ class GraphChooser(ConstantForms):
             raise UnsupportedError(refusal)
 
     def _conversion_refusals(self, op: Op, operands: dict[int, TensorForm]) -> Iterator[str | None]:
-        """Yield for each tensor that ``op`` reads why the target cannot convert it; None if it can.
+        """Yield for each operand why the target cannot convert it to the form that ``op`` reads, or None.
 
         ``operands``: the forms in which ``op`` reads its operands, by index.
         """

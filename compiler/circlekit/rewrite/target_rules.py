@@ -21,7 +21,7 @@ def _itself(op: Op) -> Sequence[Op]:
 class TargetRules:
     """What the target of an optimization allows.
 
-    A runtime takes an operator if it can run it; a delegate takes an operator if it runs it itself.
+    A runtime takes the operators that it can run; a delegate takes those that it runs itself.
     ``checks``: functions that return why the target does not take an operator; None if it takes the operator.
     The first function checks the runtimes; if there is a delegate, a second function checks the delegate.
     ``names``: the names of the runtimes.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check constraints on shapes: ranks, dimensions, elements, numbers of operands (see ``constraints``)."""
+"""Check constraints on shapes: ranks, dimensions, elements, numbers of operands.
+
+Each function checks one kind of constraint.  It takes an operator and the content of a key that
+``constraints`` explains, and yields a text "EXPECTED, got ACTUAL" for each violation.
+"""
 
 from __future__ import annotations
 

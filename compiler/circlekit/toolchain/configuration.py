@@ -178,7 +178,7 @@ def text_of(value: Any, where: str) -> str:
     return ",".join(map(str, items))
 
 
-def read_json(path: str) -> Any:
+def read_workflow_json(path: str) -> Any:
     """Return the content of a workflow file.
 
     Raise DriverError, in ONE's words, if the file cannot be read or is not JSON.

@@ -10,7 +10,10 @@ GROUPS = {
     "force_quantparam": ("tensor_name", "scale", "zero_point"),
     "copy_quantparam": ("src_tensor_name", "dst_tensor_name"),
 }
-"""{mode, a switch: its repeated options}; the n-th values of these options belong together."""
+"""{mode: its repeated options}; the n-th values of these options belong together.
+
+The mode itself is a switch, which takes no value.
+"""
 
 CHANGES = ("force_quantparam", "copy_quantparam", "fake_quantize", "requantize")
 """The modes that change a quantized model; if several are set, the first runs."""

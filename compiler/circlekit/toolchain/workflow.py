@@ -5,6 +5,9 @@
  "A": {"cfg-reference": {"path": "a.cfg"}},
  "B": {"run-after": ["A"], "steps": ["S"],
        "S": {"one-cmd": "one-pack", "commands": {"input_path": "a.circle", "output_path": "a_pkg"}}}}
+
+``run-after``: the workflows that must run before.  ``one-cmd``: the driver of a step.  ``commands``: its
+options.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from circlekit.errors import did_you_mean
-from circlekit.toolchain.configuration import read_json, text_of
+from circlekit.toolchain.configuration import read_workflow_json, text_of
 from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
@@ -46,7 +49,7 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     ``warn``: is called with a warning if ONE would refuse a file that is accepted here.
     Raise DriverError, in ONE's words, if the file is wrong, or if workflows wait for each other in a cycle.
     """
-    document = read_json(path)
+    document = read_workflow_json(path)
     names = _workflows(document, path)
     waits = {name: list(document[name].get(AFTER, [])) for name in names}
     graph = TopologicalSorter(waits)

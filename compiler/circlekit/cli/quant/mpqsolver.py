@@ -22,8 +22,8 @@ from circlekit.toolchain.mpqsolver_search import bisect, read_visq_file
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
 The ranges of the tensors must be recorded in the model (record-minmax). --bisection makes operators near the
-inputs (true) or near the outputs (false) int16: few of them, until the allowed error is reached. With auto,
-the errors of --visq_file decide between the two. --patterns makes the operators of named patterns int16.
+inputs (true) or near the outputs (false) int16: as few as it finds for the allowed error. With auto, the
+errors of --visq_file decide between the two. --patterns makes the operators of named patterns int16.
 
 DATA are samples, as for record-minmax."""
 
@@ -132,8 +132,8 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
     if side == "auto" and arguments.visq_file is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
     errors = read_visq_file(arguments.visq_file) if side == "auto" else None
-    data, form, ratio = arguments.data, arguments.data_format, arguments.qerror_ratio
-    return bisect(solver, data, form, ratio, SIDES[side], errors, files)
+    data, data_format, ratio = arguments.data, arguments.data_format, arguments.qerror_ratio
+    return bisect(solver, data, data_format, ratio, SIDES[side], errors, files)
 
 
 main = Command(

@@ -186,8 +186,8 @@ class OpLoader:
             attribute, field = slot
             # An absent field has the default of the field.  Usually the attribute has the same default, and
             # need not be set.  A dtype is set even then: ``implied_attributes`` may give another dtype.
-            is_default = not attribute.is_graph and not slot.defaults_differ
-            if field.name not in options and is_default and not isinstance(attribute.default, DType):
+            has_same_default = not attribute.is_graph and not slot.defaults_differ
+            if field.name not in options and has_same_default and not isinstance(attribute.default, DType):
                 continue
             value = options.get(field.name, field.default)
             try:

@@ -13,9 +13,9 @@ from circlekit.ir.op import OpaqueOp
 
 
 def assume_format(model: Model, fmt: str) -> None:
-    """Set the format of ``model`` to ``fmt``, in which it was saved, and its operator codes to the file's.
+    """Give ``model`` the format ``fmt``, the operator codes and the version of the file just saved.
 
-    Its version becomes that of the file, too.  If ``model`` is saved again later, it gives the same
+    If ``model`` is saved again later, it gives the same
     bytes as a model that was loaded from the file.
     """
     origin: Origin = model.extra.get("origin") or NO_ORIGIN

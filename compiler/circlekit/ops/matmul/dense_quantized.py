@@ -280,12 +280,13 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
     rows = quantize_rows(as_matrix(x), op.asymmetric_quantize_inputs)
     weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))
     sums = np.matmul(rows.data.reshape(x.shape).astype(weights.dtype, copy=False), weights)
-    matrix, matrices = _matrix_numbers(x.shape[:-2]), (math.prod(x.shape[:-2]), x.shape[-2], 1)
+    scales_of = _matrix_numbers(x.shape[:-2])  # for each matrix of x, the matrix whose row scales it takes
+    by_matrix = (math.prod(x.shape[:-2]), x.shape[-2], 1)  # the row scales in the shape [matrix, row, 1]
     if op.asymmetric_quantize_inputs:
         column_sums = as_matrix(weights.sum(axis=-2))[:, None][_matrix_numbers(y.shape[:-2])]
-        sums -= rows.offset.reshape(matrices)[matrix] * column_sums
+        sums -= rows.offset.reshape(by_matrix)[scales_of] * column_sums
     out = sums.astype(np.float32, copy=False)
-    out *= rows.scale.reshape(matrices)[matrix] * scales
+    out *= rows.scale.reshape(by_matrix)[scales_of] * scales
     return np.asarray(out)
 
 

@@ -234,7 +234,7 @@ def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
-    """Return ``sizes`` with the rest of ``size``, None if unknown, in place of -1.
+    """Return ``sizes`` with -1 replaced by the rest of ``size``, or by None if ``size`` is unknown.
 
     Raise ShapeError if they do not fit.
     """

@@ -2,7 +2,7 @@
 """Non-maximum suppression of boxes by their scores, and TFLite_Detection_PostProcess, which uses it.
 
 Of several boxes with equal scores, the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another.
-Classes of a detected box with equal scores keep their order; LiteRT may swap them without use_regular_nms.
+Classes of one box that have equal scores keep their order; LiteRT may swap them without use_regular_nms.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
@@ -45,8 +45,8 @@ def suppress(
     """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
     ``boxes``: [n, 4], two corners each (y, x, y, x).  ``scores``: [n].  In each step, the box with the best
-    score is selected.  All boxes, also this one, are removed if their intersection over union with this box
-    is at least ``iou_threshold``.  If ``sigma`` > 0, this box also lowers the scores of the boxes that it
+    score is selected.  Then each box, this one included, is removed if its intersection over union with this
+    box is at least ``iou_threshold``.  If ``sigma`` > 0, this box also lowers the scores of the boxes that it
     overlaps (soft suppression).  Boxes with scores of at most ``score_threshold`` are removed.  The
     intersection over union of a box without area is 0, even with itself; that of boxes with NaN or infinite
     corners may be NaN.  If ``iou_threshold`` > 0, such boxes do not remove themselves, and may be selected

@@ -92,11 +92,14 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return self.compute(input, axes)
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        """Return the results in the dtype of ``x``, whose scale, if it has one, does not count."""
+        """Return the results in the dtype of ``x``; ignore the scale of the input, if it has one."""
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
-        """Return the integer results for ``x``, the quantized elements of the input (8 or 16 bits)."""
+        """Return the integer results for ``x``, the quantized elements of the input (8 or 16 bits).
+
+        Raise UnsupportedError here; operators with quantized kernels override this method.
+        """
         raise no_quantized_kernel(self, self.input)
 
     def int32_sums(self, x: Array, axes: Axes) -> Array:
@@ -229,7 +232,7 @@ class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """Base class of REDUCE_MAX and REDUCE_MIN.  NaN is ignored.
 
     REDUCE_MAX starts from the lowest finite number of the dtype, REDUCE_MIN from the highest.  That number is
-    the result if there are no elements but NaN and the infinity beyond that number.  LiteRT's optimized
+    the result if there are no elements, or if each is NaN or the infinity beyond it.  LiteRT's optimized
     kernels, and over all axes also its reference kernel, start from the first element, which may be NaN.
     """
 

@@ -90,7 +90,7 @@ def find_pass(name: str) -> type[Pass]:
 def select_passes(
     passes: str | Iterable[str], disable: str | Iterable[str] = (), format: str | None = None
 ) -> list[Phase | str]:
-    """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
+    """Return ``passes`` with each pipeline replaced by its phases, without the passes in ``disable``.
 
     Two kinds of passes are left out of a pipeline: those that do not support ``format``, and those that would
     undo a pass that is requested by name.  Neither reason drops a pass that ``passes`` itself names:

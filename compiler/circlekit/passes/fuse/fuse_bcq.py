@@ -110,7 +110,7 @@ class _Replacer:
 
     # -- creating operators ----------------------------------------------------------------------
 
-    def codes(self, coded: Coded) -> Operands:
+    def operands_for(self, coded: Coded) -> Operands:
         """Return the operands of BCQ operators for ``coded``, shared by all operators of the graph."""
         operands = self.operands.get(id(coded))
         if operands is None:
@@ -129,7 +129,7 @@ class _Replacer:
         ``op`` computes just this product.  If it is the weights, ``op`` computes the transpose of the
         product, so a Transpose follows.
         """
-        scales, binary, clusters = self.codes(coded)
+        scales, binary, clusters = self.operands_for(coded)
         # the columns of the coded weights
         hidden = constant.static_shape[1]
         is_input = constant is op.input
@@ -151,7 +151,7 @@ class _Replacer:
 
         ``transposed``: whether the codes are of the transposed constant; then a Transpose follows.
         """
-        scales, binary, clusters = self.codes(coded)
+        scales, binary, clusters = self.operands_for(coded)
         axis, rank = normalized_axis(op.axis, 2), op.indices.known_rank
         hidden = op.params.static_shape[0 if transposed else 1]
         coded_axis = 1 - axis if transposed else axis

@@ -62,7 +62,7 @@ STRIDED_SLICE = (
     "StridedSlice(y, begin: const, end: const, strides: const) "
     "{begin_mask: any, end_mask: any, ellipsis_mask: any, offset: any}"
 )
-"""The slicing operators of pictures, which keep all axes; for ``slice_bounds``."""
+"""The two slicing operators in a picture, with the names that ``slice_bounds`` reads; no axis is dropped."""
 
 
 class _Strided(_Sliced, slice=STRIDED_SLICE):

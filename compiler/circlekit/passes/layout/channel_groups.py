@@ -195,14 +195,14 @@ class GroupFinder:
         if is_per_channel or not is_movable(value) or not has_known_channels(value):
             cause = "it is a variable, or because of its shape or its quantization"
             return f"%{value.name}: its channels cannot change places, because {cause}"
-        if value not in self.moved and not self.is_free_producer(group, producer):
+        if value not in self.moved and not self.add_producer(group, producer):
             return _in_its_own_order(producer)
         for op in dict.fromkeys(value.users):
-            if op not in self.movers and not self.is_free_user(group, value, op):
+            if op not in self.movers and not self.add_user(group, value, op):
                 return _in_its_own_order(op)
         return None
 
-    def is_free_producer(self, group: ChannelGroup, op: Op) -> bool:
+    def add_producer(self, group: ChannelGroup, op: Op) -> bool:
         """Add ``op`` to ``group``; return whether ``op`` can compute its result in any order."""
         weights = weights_of(op)
         if weights is None:
@@ -211,7 +211,7 @@ class GroupFinder:
         is_alone = has_weights_alone(op) and weights.static_shape[0] == group.channels
         return is_alone and rounds_channels_alike(op, group.channels)
 
-    def is_free_user(self, group: ChannelGroup, value: Value, op: Op) -> bool:
+    def add_user(self, group: ChannelGroup, value: Value, op: Op) -> bool:
         """Add ``op`` to ``group``; return whether ``op`` can read ``value`` in any order."""
         weights = weights_of(op)
         if weights is None:

@@ -86,8 +86,8 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
     - A Transpose costs one move and the bytes that it moves (0 if a Reshape can replace it).
     - A join or a split costs ``run_bytes`` for each run that it copies.  Return None for a Concatenation
       whose axis the pass ``merge_data_movement`` would change back.
-    - Other operators cost nothing: ``merge_data_movement`` also exchanges a slice with a transpose without
-      regard to runs.
+    - Other operators cost nothing; nor does a slice, because ``merge_data_movement`` swaps a slice and a
+      Transpose without regard to runs.
     """
     identity = tuple(range(len(perm)))
     if isinstance(op, MovementOp):

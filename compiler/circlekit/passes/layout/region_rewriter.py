@@ -40,7 +40,8 @@ class Constants:
     def transposed(self, value: Value, perm: Perm, is_broadcast: bool) -> Value:
         """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places.
 
-        ``is_broadcast``: whether a value of full rank may lack leading axes that ``perm`` inserts.
+        ``is_broadcast``: whether the operator broadcasts ``value``; then it needs no leading axes of size 1
+        that ``perm`` inserts.
         """
         shape = value.array().shape
         gains_axes = len(shape) == kept_rank(perm) < len(perm)
@@ -66,7 +67,7 @@ class Constants:
 
 @dataclass(eq=False, repr=False)
 class _Copy:
-    """``value``: a tensor as it is on ``side``.  ``users``: the operators that will read ``value``.
+    """A tensor as it is on ``side``: ``value``.  ``users``: the operators that will read ``value``.
 
     ``mover``: the move that makes ``value`` from the value of the copy ``base``.  For the original, which the
     producer of the tensor makes, ``mover`` and ``base`` are None.

@@ -39,9 +39,10 @@ def cover_unseen_masks(
 ) -> None:
     """Extend ``ranges``, (min, max) by name of the tensor, to the numbers of masks that were not seen.
 
-    A computed tensor is such a mask if its range is 0 to 0, and if an ADD or SUB reads it, directly or after
-    data movement, whose result is in ``distances`` (``mask_distances``).  The range of a mask begins with the
-    lowest float32.  The range of a mask that SUB subtracts ends with the largest float32 instead.
+    A computed tensor is such a mask if its range is 0 to 0, and if it is read, directly or after data
+    movement, by an ADD or SUB whose result is in ``distances`` (``mask_distances``).  The range of a mask
+    begins with the lowest float32.  The range of a mask that SUB subtracts ends with the largest float32
+    instead.
     """
     ends: dict[Value, tuple[float, float]] = {}
     for op in reversed(list(graph)):
