@@ -21,7 +21,7 @@ from circlekit.equivalence.rounding import (
     MAX_EXTREME_ROUNDING_ERROR,
     MAX_ROUNDING_ERROR,
     cancellation_limit,
-    excused,
+    excused_difference,
     is_cancelled,
     tolerated_error,
     with_moved_constants,
@@ -295,7 +295,7 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     """
     after = run.again(with_moved_constants(model))
     limit = run.max_rounding_error if limit is None else limit
-    errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+    errors = [excused_difference(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
     is_small = run.kind == "negative"
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over NHWC and NDHWC data.
 
-Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a rule,
-``weights={"filter": 0}`` says that axis 0 of the filter is the axis of the output channels, each of which may
-have its own scale.  ``quantized_only``: the attribute has no effect on floats.
+Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a
+``quantization_rule``, ``weights={"filter": 0}`` says that axis 0 of the filter is the axis of the output
+channels, each of which may have its own scale.  ``quantized_only``: the attribute has no effect on floats.
 Source: TFLite conv, depthwise_conv, transpose_conv, conv3d, conv3d_transpose.
 """
 
@@ -187,12 +187,12 @@ class TransposeConv(
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``output_shape`` for the new input.
+        """Return {"output_shape": its elements for the new shape of the input}; ``outer`` does not matter.
 
         If the batch of the input grows by n, the batch of the output grows by n.  If a spatial dimension of
         the input grows by n, the same dimension of the output grows by n * stride.  A dimension stays if it
-        was unknown in the old input.  Return {} if the operand is not constant, or if a rank is unknown or
-        not 4.  Raise ShapeError if the batch or a spatial dimension of the new input is unknown.
+        was unknown in the old input.  Return {} if ``output_shape`` is not constant, or if a rank is unknown
+        or not 4.  Raise ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
         if dims is None or before is None or after is None:
