@@ -48,7 +48,10 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Content that is not valid in its format: a model, arrays (npy, npz, HDF5), other JSON, an ini file."""
+    """Content that is not valid in its format: a model, arrays (npy, npz, HDF5), an ini file, or JSON.
+
+    For a JSON file of ONE's quantizer or visq, a ParseError is raised instead.
+    """
 
 
 class FormatWarning(UserWarning):
@@ -139,7 +142,7 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     2. If there is no such name: of the names that ``difflib`` finds similar (SIMILAR_NAMES), those with the
        smallest edit distance to ``word``, first those with the same first letter.  Such a name has two
        letters or more.  The distance is at most 1, or a third of the length of ``word`` if this is more.  If
-       both have equally many underscores, the same rule holds for each pair of parts between them.
+       both have equally many underscores, the same limit holds for each pair of parts between underscores.
 
     Upper and lower case count as equal, and so do ``-`` and ``_``.  A ``-`` at the beginning is ignored.  For
     a word of SEARCH_LIMIT_CHARACTERS or more, nothing is suggested.

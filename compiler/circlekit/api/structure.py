@@ -63,8 +63,8 @@ def select(model: Model, ids: Iterable[int] = (), names: str | Iterable[str] = (
     results of chosen operators that operators outside of the choice read, or that are outputs of ``model``;
     if there are none, the results that no operator reads.
     Raise ModelError for an unknown index or name, or if no operator is chosen.  Raise UnsupportedError if the
-    chosen operators share a variable with others, if both use resources, or if an input or output would be a
-    handle of a resource.
+    chosen operators share a variable with others, if they and others use resources, or if an input or output
+    would be a handle of a resource.
     """
     check_model(model)
     return selection.select(model, ids, names)
@@ -77,8 +77,8 @@ def extract(model: Model, inputs: str | Iterable[str] = (), outputs: str | Itera
     inputs of the graph, these become inputs after the named ones.
     ``outputs``: names of inputs or results, or one name; if empty, the outputs of the graph.  Raise
     ModelError for an unknown name, and for a named input that the outputs do not need if the others are
-    given.  Raise UnsupportedError if the operators share a variable with others, if both use resources, or if
-    an input or output would be a handle of a resource.
+    given.  Raise UnsupportedError if the operators share a variable with others, if they and others use
+    resources, or if an input or output would be a handle of a resource.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)

@@ -135,7 +135,10 @@ def _has_sqnr(metrics: ErrorMetrics, least: float) -> bool:
 
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
-    """Return copies of ``outcomes`` in which differences up to ``tolerance`` count as equal."""
+    """Return copies of ``outcomes`` in which differences up to ``tolerance`` count as equal.
+
+    Each copy has the largest difference in the whole array, not that in a single channel.
+    """
     largest = [(outcome, outcome.whole or outcome.worst) for outcome in outcomes]
     return [
         replace(o, worst=worst and replace(worst, tolerance=tolerance), whole=None) for o, worst in largest

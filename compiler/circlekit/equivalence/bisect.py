@@ -50,6 +50,7 @@ class Culprit:
     ``step``: the name of the pass, or ``writing as FORMAT`` for the legalization.
     ``fault``: what is wrong after the step, as text.
     ``model``: the smallest model found that shows the fault.
+    ``total``: how many rewrites the step makes; 0 if they were not counted.
     ``number``: the number of the first wrong rewrite, from 1 to ``total``; 0 if no rewrites were counted.
     ``op``: the operator at which this rewrite began, as text.
 

@@ -27,10 +27,10 @@ def index_bounds(graph: Graph) -> dict[int, int]:
 def free_integers(graph: Graph) -> set[int]:
     """Return the ``id`` of each integer input for which all integers of its dtype are surely valid.
 
-    Each operator that uses the input, or integers computed from it, must read these integers as data: not as
-    a parameter (an index, a shape, an axis, a number of steps), as the divisor of an integer division, as an
-    exponent or as a number of bits.  WHILE must not use them either, because they may decide how often the
-    loop runs.
+    Each operator that uses the input, or integers computed from it, must read these integers as data.  They
+    must not be a parameter (an index, a shape, an axis, a number of steps), the divisor of an integer
+    division, an exponent or a number of bits.  WHILE must not use them either, because they may decide how
+    often the loop runs.
     """
     uses = {id(value): list(_uses(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key for key, found in uses.items() if found and all(_reads_data(*use) for use in found)}
@@ -39,7 +39,7 @@ def free_integers(graph: Graph) -> set[int]:
 def _uses(start: Value) -> Iterator[tuple[Op, int]]:
     """Yield each use of ``start``, and of integers computed from it, as an operator and an operand position.
 
-    Of floats, only the movement and the CAST are followed.  Uses in called graphs count, too.  Results of an
+    Floats are followed only through data movement and CAST.  Uses in called graphs count, too.  Results of an
     operator that uses the integers as indices are not followed.
     """
     seen = {id(start)}

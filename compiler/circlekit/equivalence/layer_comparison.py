@@ -34,7 +34,7 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
     Raise LimitError if the outputs do not fit into memory, or another CirclekitError if ``after`` cannot run.
     """
     result, is_real = Comparison(notes=[*verifier.notes]), False
-    for each, model in [(verifier, after), *verifier.pairs(after)]:
+    for each, model in [(verifier, after), *verifier.other_graphs(after)]:
         comparison, outputs = each.compare(model), _compare_real_numbers(each, model)
         place = "" if model is after else f"in the graph {shown(model.main.name)}: "
         result.interface += [place + sentence for sentence in comparison.interface]

@@ -49,12 +49,13 @@ def undefined(model: Model) -> str | None:
     The first such operator is described; None if there is none.  Some shapes or constants may be unknown, so
     that an operator cannot be judged.  Then its kind decides:
 
-    - The result of these counts as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a hybrid
-      DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known of one
-      operand only, a BIDIRECTIONAL_SEQUENCE_RNN if the width of only one of its inputs is known.
-    - The result of these counts as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a hybrid
-      BATCH_MATMUL of unknown rank, an ATAN2 if the same rank or dimensions are unknown of both operands, any
-      other STRIDED_SLICE with computed strides, a BIDIRECTIONAL_SEQUENCE_RNN if both widths are unknown.
+    - Results of these operators count as undefined: a STRIDED_SLICE with ``offset`` or ``new_axis_mask``, a
+      hybrid DEPTHWISE_CONV_2D with an unknown number of channels, an ATAN2 if a rank or dimension is known
+      for one operand only, a BIDIRECTIONAL_SEQUENCE_RNN if the width is known for one of its inputs only.
+    - Results of these operators count as defined: a RESIZE_BILINEAR with unknown sizes, a TRANSPOSE or a
+      hybrid BATCH_MATMUL of unknown rank, an ATAN2 if both operands have the same unknown dimensions or an
+      unknown rank, any other STRIDED_SLICE with computed strides, a BIDIRECTIONAL_SEQUENCE_RNN if both widths
+      are unknown.
 
     Raise ShapeError for a STRIDED_SLICE whose operands do not fit together.
     """

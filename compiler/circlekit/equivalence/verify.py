@@ -212,7 +212,7 @@ class Verifier:
         self._record(
             {outcome.name: outcome for outcome in sorted(comparison.outputs, key=lambda o: o.excess)}
         )
-        for verifier, view in self.pairs(model):
+        for verifier, view in self.other_graphs(model):
             verifier.check(view, f"{step}, in the graph {shown(view.main.name)},")
             self._record({f"{view.main.name}: {name}": o for name, o in verifier.closest.items()})
 
@@ -258,7 +258,7 @@ class Verifier:
             if right is not None:
                 outcome.similarity = similarity(left, right)
 
-    def pairs(self, model: Model) -> Iterator[tuple[Verifier, Model]]:
+    def other_graphs(self, model: Model) -> Iterator[tuple[Verifier, Model]]:
         """Yield each verifier in ``others``, with the view of ``model`` whose main graph it compares."""
         for verifier, view in zip(self.others, entry_views(model), strict=False):
             if verifier is not None:

@@ -89,8 +89,8 @@ def _common_source(
     ``movement``: the join.  ``found``: the map from its operands to the result.  The operators that cut the
     operands are appended to ``ops``.
 
-    Return None if there is no such value, or unless the maps from this value to the operands have equal
-    factors and evenly spaced offsets.
+    Return None if there is no such value, or if the maps from this value to the operands differ in their
+    factors or do not have evenly spaced offsets.
     """
     parts = []  # for each operand, the value that it is cut from, and the map from that value to the operand
     for value in movement.sources:

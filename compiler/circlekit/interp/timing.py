@@ -46,10 +46,11 @@ def time_runs(
 ) -> Timing:
     """Return the times of ``count`` runs of graph number ``graph``, after one run that is not measured.
 
-    ``count``: at least 1.  Each run begins in the initial state.  ``per_op``: measure operators too.  The
-    time of an operator runs from the end of the operator that finished before it (for the first one: from the
-    start of the run) to its own end.  The operators of a called graph finish before the operator that calls
-    the graph; the time of the calling operator does not include them.
+    ``inputs``: an array for each input of the graph, in order.  ``count``: at least 1.  ``per_op``: measure
+    operators too.  Each run begins in the initial state.  Raise the errors of ``Interpreter.run``.
+    The time of an operator runs from the end of the operator that finished before it (for the first one: from
+    the start of the run) to its own end.  The operators of a called graph finish before the operator that
+    calls the graph; the time of the calling operator does not include them.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

@@ -211,7 +211,7 @@ class Op(Declaration):
         self.inputs[index] = value
         if value is not None:
             value._uses[self, index] = None
-            self._use_name(value)
+            self._reserve_name(value)
         self.touch()
 
     def add_result(self, value: Value) -> None:
@@ -219,7 +219,7 @@ class Op(Declaration):
         value.producer = self
         value.result_index = len(self.results)
         self.results.append(value)
-        self._use_name(value)
+        self._reserve_name(value)
         self.touch()
 
     def take_result(self, index: int, value: Value) -> Value:
@@ -239,14 +239,14 @@ class Op(Declaration):
         self.results[index] = value
         value.producer, value.result_index = self, index
         old.producer = None
-        self._use_name(value)
+        self._reserve_name(value)
         self.touch()
         return old
 
-    def _use_name(self, value: Value) -> None:
-        """Keep ``unique_name`` of the graph, if there is one, from returning the name of ``value``."""
+    def _reserve_name(self, value: Value) -> None:
+        """If the operator is in a graph, keep ``graph.unique_name`` from returning the name of ``value``."""
         if self.graph is not None:
-            self.graph._use_names([value])
+            self.graph._reserve_names([value])
 
     def drop_inputs(self) -> None:
         """Remove all operands, so that the operator is no longer among the users of these values."""
@@ -344,8 +344,8 @@ class Graph:
         self.epoch = 0
         self.table: list[Value] = []
         self.extra: dict[str, Any] = {}
-        self._inputs = _listed("inputs", inputs)
-        self._outputs = _listed("outputs", outputs)
+        self._inputs = _value_tuple("inputs", inputs)
+        self._outputs = _value_tuple("outputs", outputs)
         self._input_ids = {id(v) for v in self._inputs}
         self._output_ids = {id(v) for v in self._outputs}
         self._first: Op | None = None
@@ -361,9 +361,9 @@ class Graph:
 
     @inputs.setter
     def inputs(self, values: Sequence[Value]) -> None:
-        self._inputs = _listed("inputs", values)
+        self._inputs = _value_tuple("inputs", values)
         self._input_ids = {id(v) for v in self._inputs}
-        self._use_names(self._inputs)
+        self._reserve_names(self._inputs)
         self.epoch += 1
 
     @property
@@ -372,9 +372,9 @@ class Graph:
 
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
-        self._outputs = _listed("outputs", values)
+        self._outputs = _value_tuple("outputs", values)
         self._output_ids = {id(v) for v in self._outputs}
-        self._use_names(self._outputs)
+        self._reserve_names(self._outputs)
         self.epoch += 1
 
     def is_input(self, value: Value) -> bool:
@@ -485,7 +485,7 @@ class Graph:
         for value in op.results:
             if not value.name:
                 value.name = self.unique_name(type(op).__name__)
-        self._use_names((*op.inputs, *op.results))
+        self._reserve_names((*op.inputs, *op.results))
         return op
 
     def _expect(self, op: object) -> None:
@@ -564,14 +564,14 @@ class Graph:
     def unique_name(self, base: str) -> str:
         """Return one of ``base``, ``base_1``, ``base_2``, ... that no value of the graph has as its name.
 
-        A name that was returned once is not returned again.  A name that is assigned to ``Value.name`` of a
-        value in the graph after the first call is not seen.
+        A name that was returned once is not returned again.  After the first call, a new name that is
+        assigned to the ``name`` of a value in the graph is not noticed.
         """
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
         return unique_name(base, self._names)
 
-    def _use_names(self, values: Iterable[Value | None]) -> None:
+    def _reserve_names(self, values: Iterable[Value | None]) -> None:
         """Keep ``unique_name`` from returning the names of ``values``, which are now in the graph."""
         if self._names is not None:
             for value in values:
@@ -612,7 +612,7 @@ def values_in(data: Any) -> Iterator[Value]:
             yield from values_in(item)
 
 
-def _listed(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
+def _value_tuple(side: str, values: Sequence[Value]) -> tuple[Value, ...]:
     """Return the inputs or outputs of a graph as a tuple; raise ModelError if they are not a list of values.
 
     ``side``: "inputs" or "outputs", for the message.

@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., str | None])
 MAX_USERS_COMPARED = 32
 """The other users of a value in ``Rewrite.spread`` are examined if the value has at most this many uses.
 
-If it has more uses, any user outside the match is a refusal.
+If it has more uses, any user outside the match leads to a refusal.
 """
 
 MAX_GROWING_REWRITES = 100

@@ -27,7 +27,8 @@ Other keys of a table:
                   the model is loaded, and then takes the result for a constant
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    checks_scales true if no model loads in which the scales of a tensor do not fit its shape or zero points
+    checks_scales true if the runtime loads no model with a tensor whose scales do not fit its shape and zero
+                  points
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
                   of bytes that it could copy in this time
 """

@@ -47,7 +47,8 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     """Return an operator with random operands and attributes; their combination may be invalid.
 
-    Raise Rejected if no value of the pool has the dtype of an operand.
+    Raise Rejected if no value of the pool has the dtype of an operand, and the errors of the constructor of
+    ``kind``.
     """
     data: Value | None = None  # the first operand that is data; the others are chosen to fit it
     chosen: dict[str, Value | None] = {}

@@ -4,10 +4,10 @@
 A record is one array for each input.
 
 - npz, HDF5: each input has an array of its name, or each has one of the name that a signature gives to it, or
-  each has one of its number (``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with other names are ignored,
-  but if numbers are used, one that no input has is an error.  A single array for a single input may have any
-  name.  If an HDF5 file has as many arrays as the model has inputs, they may also have any names; they are
-  then taken in their order.
+  each has one of its number (``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with other names are ignored;
+  but if numbers are used, a number that no input has is an error.  A single array for a single input may have
+  any name.  If an HDF5 file has as many arrays as the model has inputs, they may also have any names; they
+  are then taken in their order.
 - npz, npy: if the arrays have one axis more than the inputs, each index of the first axis is a record.
 - raw: the elements of all inputs in the order of the graph, little-endian, without a header.
 - A folder is one record if each of its files holds one of several inputs (``x.npy`` and ``y.npy``, or ``in0``

@@ -145,7 +145,8 @@ def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zi
 def _decode(content: memoryview, name: str) -> Array:
     """Return the array of an npy file with the bytes ``content``; raise _Damaged if it is damaged.
 
-    ``name``: its name, for errors.  Raise LimitError if a big-endian array exceeds the memory limit.
+    ``name``: the name of the file, for errors.  Raise LimitError if a big-endian array exceeds the memory
+    limit.
     """
     stream = io.BytesIO(content[:MAX_HEADER_BYTES])
     with _damage(ValueError):

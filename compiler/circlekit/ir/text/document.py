@@ -114,7 +114,7 @@ class Document:
     rules: list[list[Arguments]] = field(default_factory=list)
 
 
-_STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
+_FIRST_WORDS = ("model", "metadata", "signature", "extra", "graph", "rules")
 
 
 def parse_document(source: Source) -> Document:
@@ -123,12 +123,12 @@ def parse_document(source: Source) -> Document:
     document = Document(model)
     seen: set[str] = set()
     while source.peek.kind != "end":
-        if not source.at(*_STATEMENTS):
-            source.fail(f"expected one of {', '.join(_STATEMENTS)}, got {source.peek.text[:40]!r}")
+        if not source.at(*_FIRST_WORDS):
+            source.fail(f"expected one of {', '.join(_FIRST_WORDS)}, got {source.peek.text[:40]!r}")
         word = source.take()
         if word.text in ("model", "extra") and word.text in seen:
             source.fail(f"{word.text} is given twice", word)
-        seen.add(word.text)  # the other statements may occur again
+        seen.add(word.text)  # the other words may occur again
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
         elif word.text == "signature":

@@ -45,7 +45,7 @@ OPAQUE = "Opaque"
 _UNDECLARED = Operand(())  # stands for each operand of a class that declares no operands (Opaque)
 _UNDECLARED.name = "operand"  # part of the name of a constant, such as %y/operand
 
-_PLAIN: dict[str, tuple[type, str]] = {
+_OTHER_ENTRIES: dict[str, tuple[type, str]] = {
     "version": (int, "an integer"),
     "extra": (dict, "{field: value, ...}"),
     "code": (str, "a string"),
@@ -71,9 +71,8 @@ def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) 
 
     - ParseError, with the place, for an invalid text, and if the arrays of fillers exceed the memory limit
       (arrays whose elements are in the text do not count);
-    - if the text leaves out the dtype or shape of a result: ModelError, mostly its subclass ShapeError, if
-      the operator does not fit its operands; ModelError or UnsupportedError (ParseError for an Opaque) if the
-      type cannot be inferred;
+    - ModelError or UnsupportedError if the text leaves out the dtype or shape of a result, and the operator
+      does not fit its operands (mostly ShapeError) or the type cannot be inferred (ParseError for an Opaque);
     - the errors of ``resolve``; a ModelError becomes a ParseError, with the place.
     """
     source = Source(text, label)
@@ -271,9 +270,9 @@ class _GraphBuilder:
             value.name = result.text
             # a dtype or shape in the text replaces the inferred one
             self._define(result, value, types[index] if types else None)
-        op.extra = self._plain(call, "extra") or {}
+        op.extra = self._other_entry(call, "extra") or {}
         self.graph.append(op)
-        op.version = self._plain(call, "version")
+        op.version = self._other_entry(call, "version")
 
     def _operator(self, token: Token) -> type[Op]:
         """Return the operator class that ``token`` names."""
@@ -324,10 +323,10 @@ class _GraphBuilder:
         """Return the keyword arguments for the constructor of ``cls``."""
         specs = {a.name: a for a in cls.attributes}
         attributes = {}
-        allowed = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
+        allowed = {*specs, *(_OTHER_ENTRIES if cls is OpaqueOp else ("version", "extra"))}
         for name, node in call.attributes.items():
             if name not in allowed:
-                known = [*specs, *(_PLAIN if cls is OpaqueOp else ())]
+                known = [*specs, *(_OTHER_ENTRIES if cls is OpaqueOp else ())]
                 hint = did_you_mean(name, known) or f"; it has {', '.join(known) or 'none'}"
                 self.source.fail(f"{call.kinds[0].text} has no attribute {name}{hint}", node.token)
             if name in specs:
@@ -336,16 +335,16 @@ class _GraphBuilder:
         if cls is OpaqueOp:
             if "code" not in call.attributes:
                 self.source.fail(f'{OPAQUE} needs {{code: "NAME"}}', call.kinds[0])
-            attributes = {name: self._plain(call, name) for name in ("code", "custom_code")}
-            attributes["option_tree"] = self._plain(call, "options")
+            attributes = {name: self._other_entry(call, name) for name in ("code", "custom_code")}
+            attributes["option_tree"] = self._other_entry(call, "options")
         return attributes
 
-    def _plain(self, call: Call, name: str) -> Any:
-        """Return the value of an entry of ``_PLAIN``; None if it is absent."""
+    def _other_entry(self, call: Call, name: str) -> Any:
+        """Return the value of an entry of ``_OTHER_ENTRIES``; None if it is absent."""
         node = call.attributes.get(name)
         if node is None:
             return None
-        kind, description = _PLAIN[name]
+        kind, description = _OTHER_ENTRIES[name]
         fail = self.source.fail_at(node.token)
         data = tree_of(self._single(node), fail, self.values, self.graphs)
         if type(data) is not kind:

@@ -81,9 +81,9 @@ class Div(BinaryWithActivation, code="DIV"):
 def _magnitudes(value: Value) -> tuple[int, int]:
     """Return the least and the largest magnitude of n = integer - zero point, for the integers of ``value``.
 
-    If ``value`` is not constant, these are all integers of its dtype.  n = 0 is left out.  In the least
-    magnitude, n < 0 counts as -n - 1, so -1 counts as 0: LiteRT counts the bits of ~n.  For n = -3, 0 and 5,
-    the result is (2, 5).  If all n of a constant are 0, it is (1, 2^15).
+    If ``value`` is not constant, these are all integers of its dtype.  n = 0 is left out.  For the least
+    magnitude, a negative n counts as ~n = -n - 1, because LiteRT counts the bits of ~n.  For n = -3, 0 and 5,
+    the result is (2, 5).  If all n of a constant are 0, the result is (1, 2^15).
     """
     zero_point = zero_point_of(value)
     if not value.is_const:
@@ -102,7 +102,10 @@ def _magnitudes(value: Value) -> tuple[int, int]:
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:
-    """Raise ModelError if integer ``divisors`` contain 0.  For floats, only LiteRT does (FLOOR_DIV)."""
+    """Raise ModelError if integer ``divisors`` contain 0.
+
+    Float divisors may be 0 here; LiteRT's FLOOR_DIV ends in an error for these, too.
+    """
     if divisors.dtype.kind in "iu" and not np.all(divisors):
         raise ModelError(f"{op.code}: expected integer divisors other than 0, got 0")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16); the basic form on uint8.
 
+``lstm.Lstm`` explains the basic form.
 Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits and 15, 12 and 11 fraction bits
 (see ``numerics.fixed_point``).
 Sources: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc;
@@ -194,8 +195,8 @@ def intermediates(op: Op, count: int) -> list[Value]:
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3.
 
-    ``bias`` is in units of the scale of ``norm`` / 1024.  In the code, ``mean`` is 1024 times the mean of a
-    row, and ``scaled`` is 1024 times the normalized row.
+    ``bias`` is in units of 1/1024 of the scale of ``norm``.  In the code, ``mean`` is 1024 times the mean of
+    a row, and ``scaled`` is 1024 times the normalized row.
     """
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)

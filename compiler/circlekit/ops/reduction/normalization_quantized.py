@@ -45,7 +45,7 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """The pairs of dtypes for which LiteRT has kernels of LOG_SOFTMAX and L2_NORMALIZATION."""
 
 INPUT_INTEGER_BITS = 5
-"""The integer bits of scaled differences from the maximum.  Below ``ExpTable.lowest``, exponentials are 0."""
+"""The integer bits of scaled differences from the maximum: these are in Q5."""
 
 SMALLEST_MULTIPLIER = 1 + 2.0**-23
 """The multiplier of differences for the smallest float32 scale with which LiteRT's reference kernels run.
@@ -54,7 +54,7 @@ They abort if this multiplier is 1 or less.
 """
 
 SUM_INTEGER_BITS = 12
-"""The integer bits of the sum of exponentials."""
+"""The integer bits of the sum of exponentials: it is in Q12."""
 
 
 def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:

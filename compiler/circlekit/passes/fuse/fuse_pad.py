@@ -34,7 +34,7 @@ class _Padded(Rewrite):
 
     @condition
     def same_windows(self, match: Match, x: Value, paddings: Array) -> str | None:
-        """SAME padding gives as many windows at the same places.
+        """SAME padding of ``x`` gives the same number of windows, at the same places.
 
         Padding at the end that no window reaches does not count.
         """
@@ -46,7 +46,10 @@ class _Padded(Rewrite):
 
 
 def windows(op: object) -> tuple[tuple[int, ...], ...]:
-    """Return three tuples: per spatial axis the number of taps, the stride and the dilation of ``op``."""
+    """Return three tuples with a number for each spatial axis: the taps, the strides and the dilations.
+
+    ``op``: a convolution or a MaxPool2D.  Raise ModelError for a filter without a static shape.
+    """
     if isinstance(op, ConvolutionLayer):
         return known_dims(op.taps(op.filter.static_shape)), op.strides, op.dilations
     assert isinstance(op, MaxPool2D)  # as in the pictures

@@ -17,7 +17,7 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 COMPOSABLE = "Mean|Sum|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
-"""Reductions that may be done in two steps.  Not ReduceProd: that could change what overflows."""
+"""Reductions that may be done in two steps; ReduceProd may not, because other numbers could overflow."""
 
 
 class FuseMeanWithMean(Rewrite):
@@ -43,7 +43,10 @@ class FuseMeanWithMean(Rewrite):
 
     @condition
     def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
-        """One reduction keeps all its axes, with size 1, or drops all; so must the two together."""
+        """The two reductions together keep all their axes, with size 1, or drop all.
+
+        A single reduction cannot keep some of its axes and drop others.
+        """
         x, y, z = map(match.value, "xyz")
         first, second = self.axes(match)
         if keep2 and not keep1:
@@ -130,7 +133,7 @@ class _WithMove(Rewrite):
 
 
 class _RestoredAfterRoot(_WithMove):
-    """The same for the divisor of a normalization, with an epsilon and a root before the Reshape."""
+    """reshape(root(reduce(x) + eps))  ==  root(reduce(x) + eps) with keep_dims, as in a normalization."""
 
     before = f"""
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: false}}
@@ -166,8 +169,8 @@ class FuseReshapeWithMean(Rules):
 class FuseTransposeWithMean(Rewrite):
     """reduce(transpose(x), axes)  ==  reduce(x, the corresponding axes), for a mean and other reductions.
 
-    ``keep_dims`` must be false, and the axes that are left must keep their order; for a product also those
-    that are reduced, because another order of the factors could change what overflows.
+    ``keep_dims`` must be false, and the axes that are left must keep their order.  For a product, the reduced
+    axes must keep their order, too, because another order of the factors could change what overflows.
     """
 
     name = "fuse_transpose_with_mean"

@@ -37,10 +37,10 @@ class _Part(NamedTuple):
 
 
 class JoinSlices(GraphPass):
-    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if n = 1 and that needs no more Reshapes.
+    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if n = 1.
 
-    If a slice has another shape than its part of the split, a Reshape follows.  A GATHER of consecutive
-    indices is a slice, too.
+    For n = 1, UNPACK is chosen unless SPLIT needs fewer Reshapes.  If a slice has another shape than its part
+    of the split, a Reshape follows.  A GATHER of consecutive indices is a slice, too.
     """
 
     name = "join_slices"

@@ -62,10 +62,10 @@ class MergeDataMovement(GraphPass):
         for op in graph.ops:
             if op.data_movement and not _only_result(graph, op):
                 sentence = why_no_map(op) if movement_of(op) is None else route_of(graph, op)
-                context.refuse(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
+                context.refuse(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED_PROGRESS)
 
 
-EXPLAINED = 12
+EXPLAINED_PROGRESS = 12
 """The progress of a refusal that says why data movement stays; it is high, so the refusal is listed early."""
 
 
@@ -164,14 +164,14 @@ class _Chain:
             if sentence is None and not written.pays:
                 sentence = MORE_IS_WRITTEN
             if sentence is not None:
-                self.refuse(sentence, len(way.origin.ops) + 2)  # of a longer chain more has matched
+                self.refuse(sentence, len(way.origin.ops) + 2)  # a longer chain is a nearer miss
             elif best is None or written.change < best[0].change:
                 unused = [] if best is None else best[1]
                 best = written, ops
             drop(unused)
         return best
 
-    def refuse(self, sentence: str, progress: int = EXPLAINED) -> None:
+    def refuse(self, sentence: str, progress: int = EXPLAINED_PROGRESS) -> None:
         """Record why the chain stays."""
         self.context.refuse(MergeDataMovement.name, self.last, sentence, progress)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose forms for tensors that only recurrent operators have: states, inner tensors, several biases.
+"""Choose forms for tensors that only recurrent operators have: states, inner tensors, more than one bias.
 
 A state is a variable that the operator reads and writes.  An inner tensor, such as the sums of a gate of an
 LSTM, has no data in the file, only a scale and a zero point (see ``ir.quantization_rule.InnerTensor``).  The
