@@ -7,6 +7,7 @@ their elements; the ranges of activations come from a calibration.  Every range 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -22,7 +23,7 @@ from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantized_values import followed_operand
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.ranges import estimate_range
-from circlekit.quant.calibration.statistics import TensorStatistics
+from circlekit.quant.calibration.statistics import LARGEST, TensorStatistics
 from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule
 from circlekit.quant.weights import finite_numbers
 
@@ -31,6 +32,9 @@ BITS = range(2, 9)
 
 LEAST_WIDTH = 2.0**-118
 """The smallest width of a range.  With 8 bits, the reciprocal of its step is still a finite float32."""
+
+MOST_WIDTH = 2.0**128 - 2.0**108
+"""The largest width of a range: a little below the largest float32, because FAKE_QUANT rounds in float32."""
 
 TRAINING_OPTIONS = {
     "quant_delay": "it counts training steps before rounding starts",
@@ -87,7 +91,7 @@ class FakeQuantOptions:
                 raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
         try:
             re.compile("" if self.scope is None else self.scope).search("")  # TypeError for bytes
-        except (re.error, TypeError) as error:
+        except (re.error, TypeError, OverflowError, RecursionError) as error:
             raise UnsupportedError(f"scope: {self.scope!r} is not a regular expression: {error}") from None
         for field in fields(self):
             value = getattr(self, field.name)
@@ -96,8 +100,11 @@ class FakeQuantOptions:
 
 
 def _is_number(option: object) -> bool:
-    """Return whether ``option`` is a finite number."""
-    return isinstance(option, int | float | np.integer | np.floating) and bool(np.isfinite(option))
+    """Return whether ``option`` is a finite number that float64 can hold."""
+    try:
+        return isinstance(option, int | float | np.integer | np.floating) and math.isfinite(option)
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def refuse_training_options(names: Sequence[str]) -> None:
@@ -113,11 +120,12 @@ def refuse_training_options(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Inserted:
-    """A record of one inserted rounding.
+    """Describes one inserted rounding.
 
     ``rule``: the name of the insertion rule; ``input_quant`` for an input.  ``value``: the name of the
     rounded value.
-    ``low``, ``high``: the range; if each channel has its own range, the lowest and the highest end of all.
+    ``low``, ``high``: the range.  If each channel has its own range, the lowest and the highest end of those
+    channels that do not become zeros.
     ``channels``: the number of channels with a range of their own; 0 if the value has a single range.
     """
 
@@ -185,13 +193,9 @@ class _Inserter:
             low, high = _activation_range(statistics, self.options)
         except ModelError as error:
             raise ModelError(f"%{value.name} has no range: {error.message}") from None
-        low, high = _with_width(low, high)
-        if self.options.symmetric:
-            low, high = _symmetric(low, high, self.options.activation_bits, self.options.narrow_range)
-        op = FakeQuant(
-            value, min=low, max=high, num_bits=self.options.activation_bits,
-            narrow_range=self.options.narrow_range,
-        )  # fmt: skip
+        bits, narrow = self.options.activation_bits, self.options.narrow_range
+        low, high = self._final_range(low, high, bits, narrow)
+        op = FakeQuant(value, min=low, max=high, num_bits=bits, narrow_range=narrow)
         self._insert(rule, value, [op])
         return Inserted(rule, value.name, low, high)
 
@@ -201,13 +205,23 @@ class _Inserter:
         Raise ModelError if a weight is not finite.
         """
         data = finite_numbers(value)
-        low, high = _with_width(float(data.min(initial=0)), float(data.max(initial=0)))
-        if self.options.symmetric:
-            low, high = _symmetric(low, high, self.options.weight_bits, narrow=True)
         bits = self.options.weight_bits
+        low, high = self._final_range(
+            float(data.min(initial=0)), float(data.max(initial=0)), bits, narrow=True
+        )
         op = FakeQuant(value, min=low, max=high, num_bits=bits, narrow_range=True)
         self._insert(rule, value, [op], layer)
         return Inserted(rule, value.name, low, high)
+
+    def _final_range(self, low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
+        """Return the range of a FAKE_QUANT that shall cover [low, high], which includes 0.
+
+        ``bits``, ``narrow``: the attributes of the FAKE_QUANT (see ``_symmetric``).
+        """
+        low, high = _with_width(low, high)
+        if self.options.symmetric:
+            low, high = _with_width(*_symmetric(low, high, bits, narrow))
+        return low, high
 
     def _round_channels(self, rule: str, value: Value, layer: Op) -> Inserted:
         """Insert QUANTIZE and DEQUANTIZE, with a scale for each channel, after the weights ``value``.
@@ -218,7 +232,7 @@ class _Inserter:
         assert layer.quantization_rule is not None  # it has weights
         axis = next(iter(layer.quantization_rule.weights.values())) or 0  # the channel axis of the weights
         others = tuple(i for i in range(value.known_rank) if i != axis)
-        largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
+        largest = np.minimum(np.abs(finite_numbers(value)).max(axis=others, initial=0), MOST_WIDTH)
         steps = 2 ** (self.options.weight_bits - 1) - 1
         scale = np.where(largest >= LEAST_WIDTH, largest / steps, 1).astype(np.float32)
         quantization = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
@@ -279,21 +293,26 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
     """Return the range that contrib.quantize would find for the samples of ``statistics``.
 
     If a person has edited the range in the calibration file, or if the range was read from a model, that
-    range is used.  In all cases the range is extended to include 0.
+    range is used.  In all cases the range is extended to include 0, and limited to float32 numbers.
     """
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
     else:
         low, high = estimate_range(statistics, "ema", decay=options.ema_decay, start=options.init_range)
-    return min(low, 0.0), max(high, 0.0)
+    return max(min(low, 0.0), -LARGEST), min(max(high, 0.0), LARGEST)
 
 
 def _with_width(low: float, high: float) -> tuple[float, float]:
-    """Return the range [low, high], which includes 0; [0, 1] if it is narrower than LEAST_WIDTH.
+    """Return the range [low, high], which includes 0, with a width that FAKE_QUANT can compute with.
 
-    FAKE_QUANT divides by the width, so an empty range makes NaN, or other wrong numbers, of zeros.
+    FAKE_QUANT divides by the width: with an empty range, zeros become NaN or other wrong numbers.  So the
+    result is [0, 1] if the range is narrower than LEAST_WIDTH.  If it is wider than MOST_WIDTH, both ends are
+    multiplied by the factor that makes it so wide.
     """
-    return (low, high) if high - low >= LEAST_WIDTH else (0.0, 1.0)
+    width = high - low
+    if width < LEAST_WIDTH:
+        return 0.0, 1.0
+    return (low, high) if width <= MOST_WIDTH else (low / width * MOST_WIDTH, high / width * MOST_WIDTH)
 
 
 def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
