@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.interp import Interpreter, run
 from circlekit.interp.graph_runner import GraphRunner
 from circlekit.ir.dtypes import f32
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
@@ -261,6 +261,7 @@ def test_the_state_of_a_runner_is_that_of_its_caller() -> None:
     graph.outputs = [graph.append(Twice(variable)).output, variable]
     for array, factor in zip(GraphRunner(state).run(graph, []), (2, 1), strict=True):
         np.testing.assert_array_equal(array, X * factor)
+        assert not np.shares_memory(array, state.tensors[variable])
 
 
 def test_a_graph_input_takes_precedence_over_constant_data() -> None:
@@ -302,16 +303,20 @@ def test_an_operator_without_its_weights_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "message"), [(0, "ADD has no result"), (1, "FULLY_CONNECTED: expected 0 results, got 1")]
+    ("index", "error", "message"),
+    [
+        (0, ModelError, "ADD has no result"),
+        (1, ShapeError, "FULLY_CONNECTED: expected 0 results, got 1"),
+    ],
 )
-def test_an_operator_without_results_is_refused_where_it_is(index: int, message: str) -> None:
+def test_an_operator_without_its_result_is_named(index: int, error: type[Exception], message: str) -> None:
     text = """
     graph main(%x: f32[1,3], %y: f32[3]) -> %out {
       %w = const f32[2,3] [1, 2, 3, 4, 5, 6]
       %sum = Add(%x, %y)
       %out = FullyConnected(%sum, %w, none)
     }"""
-    broken: Model = parse_model(text)
+    broken = parse_model(text)
     broken.main.ops[index].results.clear()
-    with pytest.raises(ModelError if index == 0 else ShapeError, match=rf"{message}\n.*op {index}"):
+    with pytest.raises(error, match=rf"{message}\n.*op {index}"):
         run(broken, [X[None], X])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_format_shape(shape: Shape | None, text: str) -> None:
     assert str(TensorType(DType.INT8, shape)) == "i8" + text
 
 
-def test_endless_shapes_are_shortened() -> None:
+def test_very_long_shapes_are_shortened() -> None:
     text = format_shape((7,) * 1000)
     assert text == "[" + ",".join(["7"] * (2 * MAX_RANK)) + ",... 1000 dimensions]"
 
@@ -82,28 +83,38 @@ def test_scales_fit_a_shape(shape: Shape | None, misfit: str | None) -> None:
 
 
 def test_quantizations_are_equal_by_their_bits() -> None:
-    def changed(**fields: object) -> Quantization:
-        parts: dict[str, object] = {
-            "scale": SCALES.scale.copy(), "zero_point": SCALES.zero_point.copy(), "quantized_dimension": 1,
-        }  # fmt: skip
-        return Quantization(**{**parts, **fields})  # type: ignore[arg-type]
-
-    assert changed() == SCALES
-    assert hash(changed()) == hash(SCALES)
-    assert SCALES.is_per_channel
-    assert not Quantization(np.array([0.5], np.float32)).is_per_channel
-    for other in (
-        changed(scale=np.array([0.5, 0.125], np.float32)), changed(zero_point=np.array([1, 3], np.int64)),
-        changed(quantized_dimension=0), changed(min=np.zeros(1, np.float32)), changed(details={"a": 1}),
-    ):  # fmt: skip
-        assert other != SCALES
+    copied = replace(SCALES, scale=SCALES.scale.copy(), zero_point=SCALES.zero_point.copy())
+    assert copied == SCALES
+    assert hash(copied) == hash(SCALES)
+    one = np.ones(1, np.float32)
+    changes: dict[str, Any] = {
+        "scale": np.array([0.5, 0.125], np.float32),
+        "zero_point": np.array([1, 3]),
+        "quantized_dimension": 0,
+        "min": one,
+        "max": one,
+        "details": {"a": 1},
+    }
+    for field, value in changes.items():
+        assert replace(SCALES, **{field: value}) != SCALES, field
+    assert Quantization(one * np.nan) == Quantization(one * np.nan)
+    assert Quantization(min=0 * one) != Quantization(min=-0.0 * one)
     assert SCALES != "scales"
 
 
-def test_grids_are_the_same_without_the_recorded_range() -> None:
+def test_several_scales_are_per_channel() -> None:
+    assert SCALES.is_per_channel
+    assert not Quantization(np.array([0.5], np.float32)).is_per_channel
+
+
+def test_a_grid_is_scales_and_zero_points() -> None:
+    """Without scales, the recorded ranges must be equal, too."""
     one, zero = np.array([0.5], np.float32), np.zeros(1, np.int64)
     recorded = Quantization(min=-one, max=one)
     assert same_grid(Quantization(one, zero), Quantization(one, min=-one, max=one, quantized_dimension=1))
+    assert same_grid(SCALES, replace(SCALES, max=one))
+    # one zero point is that of all scales
+    assert same_grid(replace(SCALES, zero_point=zero + 1), replace(SCALES, zero_point=np.array([1, 1])))
     assert same_grid(recorded, Quantization(min=-one, max=one))
     assert same_grid(None, None)
     for first, second in [

@@ -198,10 +198,13 @@ def kernel_results(op: Op, inputs: Sequence[Array]) -> list[Array]:
 
 
 def assert_close(got: Array, wanted: Array, tolerance: float = FLOAT_TOLERANCE) -> None:
-    """Assert equal dtype, shape and elements; floats may differ by ``tolerance`` * the largest magnitude."""
+    """Assert equal dtype, shape and elements.
+
+    Floats and complex numbers may differ by ``tolerance`` * the largest magnitude.
+    """
     assert got.dtype == wanted.dtype
     assert got.shape == wanted.shape
-    if wanted.dtype.kind != "f":
+    if wanted.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, wanted)
         return
     finite = np.isfinite(wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized operands for tests: values, and integers that reach the ends of their type."""
+"""Quantized values for tests, and random integers, zero points and scales."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quantized(dtype: DType, shape: Shape, scale: float, zero: int = 0, data: Arr
 
 
 def draw(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Integers over the whole range of ``dtype``; the first two are its ends."""
+    """Integers over the whole range of ``dtype``; the first two are its smallest and its largest."""
     low, high = dtype_limits(dtype)
     array = rng.integers(low, high + 1, shape).astype(dtype.numpy)
     array.reshape(-1)[:2] = np.array([low, high])[: array.size]
@@ -33,7 +33,7 @@ def draw(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Arra
 
 
 def draw_zero(rng: np.random.Generator, dtype: DType) -> int:
-    """A zero point: any for 8 bits, 0 for 16."""
+    """A zero point: any for 8 bits, 0 for other dtypes."""
     limits = {DType.INT8: (-128, 128), DType.UINT8: (0, 256)}.get(dtype, (0, 1))
     return int(rng.integers(*limits))
 

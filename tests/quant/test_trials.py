@@ -17,7 +17,7 @@ from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.search_budget import WORK_PER_SECOND, SearchBudget
-from circlekit.quant.settings_search import FEW_SAMPLES_DB, LARGEST_SEARCH, Change, SettingsSearch
+from circlekit.quant.settings_search import FEW_SAMPLES_DB, SEARCH_SHARE, Change, SettingsSearch
 from circlekit.quant.techniques.equalization import channel_magnitudes
 from circlekit.quant.techniques.noise import decibels
 from circlekit.quant.trials import (
@@ -112,7 +112,7 @@ class Spent(SearchBudget):
 
     def __init__(self, extra: float) -> None:
         super().__init__(100.0, WORK_PER_SECOND)
-        self.spent = self.runs(LARGEST_SEARCH) + extra
+        self.spent = self.runs(SEARCH_SHARE) + extra
 
 
 @pytest.mark.parametrize(("above", "is_kept"), [(0.0, False), (1e-6, True), (-1e-6, False)])

@@ -203,6 +203,11 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
     assert_runs("litert-xnnpack", model, [np.ones(shape, np.float32)], runs)
 
 
+CUSTOM = 'details: {"": "CustomQuantization", custom: array(u8, [1, 2])}'
+MULTI_AXIS = 'details: {"": "MultiAxisQuantization", scales: %s, zero_points: %z, quantized_dimensions: [0]}'
+"""A quantization whose scales are in other tensors; LiteRT reads no other scales of the tensor."""
+
+
 @pytest.mark.parametrize(
     ("shape", "form", "runs"),
     [
@@ -210,25 +215,40 @@ def test_xnnpack_fails_on_some_operators_of_high_rank(line: str, shape: tuple[in
         ("[2,3]", "quant(scale: [0.5, 0.25], axis: 1)", False),
         ("[2,3]", "quant(scale: [0.5, 0.25], axis: 2)", False),
         ("[2,3]", "quant(scale: 0.5, axis: 1)", True),
+        ("[2,3]", "quant(scale: [0.5, 0.25], zero_point: 1, axis: 0)", False),
+        ("[2,3]", "quant(scale: 0.5, zero_point: [], axis: 0)", False),
+        ("[2,3]", "quant(scale: 0.5, zero_point: [1, 1], axis: 0)", False),
+        ("[2,3]", "quant(zero_point: 1, axis: 3)", True),
         ("[2,3]", "quant(scale: 0.5, axis: 2)", False),  # as in the biases of old models for microcontrollers
         ("[?,3]", "quant(scale: 0.5, axis: 1)", True),
         ("[?,3]", "quant(scale: [0.5, 0.25], axis: 0)", False),  # an unknown dimension is 1 in the file
         ("[]", "quant(scale: 0.5, axis: 3)", True),
         ("[]", "quant(scale: 0.5, axis: -1)", False),
+        ("[2,3]", f"quant(scale: [0.5, 0.25], axis: 0, {CUSTOM})", True),
+        ("[2,3]", f"quant(scale: [0.5, 0.25], axis: 1, {CUSTOM})", False),
+        ("[2,3]", f"quant(scale: 0.5, axis: 5, {CUSTOM})", False),
+        ("[2,3]", f"quant(axis: 5, {CUSTOM})", True),
+        ("[2,3]", f"quant(scale: 0.5, axis: 5, {MULTI_AXIS})", True),
     ],
 )
 @pytest.mark.parametrize("target", ["litert", "litert-xnnpack"])
-def test_litert_loads_no_tensor_whose_scales_do_not_fit_its_shape(
+def test_litert_loads_no_tensor_whose_scales_do_not_fit(
     shape: str, form: str, runs: bool, target: str
 ) -> None:
-    model = circlekit.parse(f"graph main(%x: i8{shape} {form}) -> %y {{ %y = Shape(%x) {{out_type: i32}} }}")
+    model = circlekit.parse(
+        f"""graph main(%x: i8{shape} {form}) -> %y {{
+          %y = Shape(%x) {{out_type: i32}}
+          %s = const f32[2] [0.5, 0.25]
+          %z = const i32[2] [0, 0]
+        }}"""
+    )
     rank = 0 if shape == "[]" else 2
     if find_spec("ai_edge_litert") is not None:
         job = Job(content_of(model.main, "tflite"), [np.ones((2, 3)[:rank], np.int8)])
         (ran,) = run_jobs(RUNTIMES["litert"], [job])
         assert (ran.outputs is not None) == runs, ran.reason
     refusal = find_target(target).refusal(model.main.ops[0]) or ""
-    assert ("only with scales that fit its shape" in refusal) == (not runs)
+    assert ("only with scales that fit its shape and zero points" in refusal) == (not runs)
 
 
 @pytest.mark.parametrize(("code", "runs"), [("TFLite_Detection_PostProcess", True), ("XC_pad", False)])

@@ -169,7 +169,7 @@ def test_an_unknown_target() -> None:
 
 
 def test_no_buffers_take_no_memory() -> None:
-    assert memory_plan.place([], LITERT, 0).size == 0
+    assert memory_plan.place_buffers([], LITERT, 0).size == 0
 
 
 @pytest.mark.parametrize(("planner", "offset"), [(LITERT, 192), (replace(LITERT, best_fit=False), 0)])

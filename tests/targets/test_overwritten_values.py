@@ -28,7 +28,7 @@ def test_later_readers_of_other_views_are_found_in_order() -> None:
     assert (found.writer.output.name, found.operand.name) == ("b", "s")
     readers = [(op.output.name, index) for op, index in found.readers]
     assert readers == [("n", 0), ("m", 0), ("m", 1)]
-    assert [value.name for value in found.views] == ["a", "r", "s"]
+    assert [value.name for value in found.same_data] == ["a", "r", "s"]
     assert overwritten_values(graph, LITERT, {found.writer}) == []
     assert overwritten_values(graph, PLANNERS["tflm"]) == []
 

@@ -370,7 +370,7 @@ def test_an_exported_program_is_converted(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("code", "reported"), [(1, 1), (importers.MISSING, 255), (-9, 255), (255, 255), (0, None)]
+    ("code", "reported"), [(1, 1), (importers.MISSING, 255), (137, 255), (255, 255), (0, None)]
 )
 def test_the_exit_code_of_an_importer(code: int, reported: int | None) -> None:
     """A converter that is missing, or ends by a signal, counts as 255, as in ONE."""

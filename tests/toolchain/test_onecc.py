@@ -285,10 +285,11 @@ def test_import_drivers_of_the_user_run_first(run: Run, work: Path, program: Cal
         *(f"{name} --config test.cfg --section {name}" for name in ("one-import-aa", "one-import-zz")),
         "model2nnpkg: Generating nnpkg net in out",
     ]
-    (work.parent / "bin/one-import-zz").write_text("#!/bin/sh\nexit 4\n")
-    code, out, errors = run([], text)
-    assert (code, errors) == (4, "")
-    assert "nnpkg" not in out
+    for end, expected in (("exit 4", 4), ("kill -9 $$", 137)):  # 137: 128 plus the signal, as in a shell
+        (work.parent / "bin/one-import-zz").write_text(f"#!/bin/sh\n{end}\n")
+        code, out, errors = run([], text)
+        assert (code, errors) == (expected, "")
+        assert "nnpkg" not in out
 
 
 @pytest.mark.parametrize("name", ["one-create-quant-dataset", "one-init"])

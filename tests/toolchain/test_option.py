@@ -23,7 +23,7 @@ TEXT = Option("model-name", short="-n", choices=("a", "b"))
 NUMBER = Option("number", parse=float)
 SWITCH = Option("switch", kind=Kind.SWITCH)
 REPEATED = Option("scale", kind=Kind.REPEATED, parse=float)
-KIND = Option("kind", constants={"v1": "first", "v2": "second"})
+KIND = Option("kind", constants={"v1": "50% first", "v2": "second"})
 HIDDEN = Option("hidden", "50% hidden", is_shown=False)
 SHOWN = Option("shown", "50% shown")
 OPTIONS = (TEXT, NUMBER, SWITCH, REPEATED, KIND, HIDDEN, SHOWN)
@@ -46,12 +46,23 @@ def parsed(*words: str) -> dict[str, Any]:
         ("--scale 1 2 --scale 3", {"scale": ["1", "2", "3"]}),
         ("--v2", {"kind": "v2"}),
         ("--kind v1 --hidden x", {"kind": "v1", "hidden": "x"}),
+        ("--kind v3", {"kind": "v3"}),
     ],
 )
-def test_flags_and_words_correspond(words: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_flags_and_words_correspond(words: str, values: dict[str, Any], is_joined: bool) -> None:
     assert parsed(*words.split()) == values
-    again = [w for option in OPTIONS for w in option.words(values.get(option.key))]
+    again = [w for option in OPTIONS for w in option.words(values.get(option.key), is_joined)]
     assert parsed(*again) == values
+
+
+def test_texts_that_begin_with_a_dash_need_the_joined_form() -> None:
+    values = {"shown": "-x", "scale": ["-inf", "-1"], "number": "-2"}
+    words = [word for option in OPTIONS for word in option.words(values.get(option.key), is_joined=True)]
+    assert words == ["--number=-2", "--scale=-inf", "--scale=-1", "--shown=-x"]
+    assert parsed(*words) == values
+    with pytest.raises(argparse.ArgumentError, match="expected one argument"):
+        parsed(*SHOWN.words("-x"))
 
 
 @pytest.mark.parametrize("flag", ["--number", "--scale"])
@@ -70,6 +81,7 @@ def test_the_help_leaves_out_hidden_options(capsys: pytest.CaptureFixture[str]) 
         parsed("--help")
     page = capsys.readouterr().out
     assert "50% shown" in page
+    assert "50% first" in page
     assert "--v1" in page
     assert "MODEL_NAME" in page or "{a,b}" in page
     assert not any(text in page for text in ("hidden", "--kind"))

@@ -13,6 +13,7 @@ import pytest
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.onecc import words_of
 from circlekit.toolchain.option import DriverError
+from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, _has_cycle_for_one, read_workflow
 
 pytestmark = pytest.mark.usefixtures("work")  # each test runs in a folder of its own
@@ -186,10 +187,11 @@ def test_the_error_of_a_wrong_workflow_is_one_line(
 @pytest.mark.parametrize(
     ("tool", "keys", "expected"),
     [
-        ("one-optimize", {"fuse-gelu": "yes", "input_path": "a"}, ["--fuse_gelu", "--input_path", "a"]),
+        ("one-optimize", {"fuse-gelu": "yes", "input_path": "a"}, ["--fuse_gelu", "--input_path=a"]),
         ("one-optimize", {"fuse_gelu": "no", "input_path": ""}, []),
-        ("one-quantize", {"scale": "2"}, ["--scale", "2"]),
-        ("one-infer", {"command": "a b", "driver": "x"}, ["--driver", "x", "--", "a", "b"]),
+        ("one-quantize", {"scale": "2"}, ["--scale=2"]),
+        ("one-import-tf", {"model_format": "saved_model"}, ["--model_format=saved_model"]),
+        ("one-infer", {"command": "a b", "driver": "x"}, ["--driver=x", "--", "a", "b"]),
     ],
 )
 def test_keys_of_a_step_become_words(tool: str, keys: dict[str, str], expected: list[str]) -> None:
@@ -216,9 +218,18 @@ def test_wrong_keys_of_a_step_are_refused(tool: str, keys: dict[str, str], expec
 
 def test_keys_of_a_backend_become_its_options() -> None:
     """All keys are passed on, as circlekit does not know the options of a backend's compiler."""
-    keys = {"target": "npu", "opt_level": "7", "command": "-x y"}
-    words = words_of(all_drivers()["one-codegen"], keys, "flow.json")
-    assert words == ["--target", "npu", "--opt_level", "7", "--", "-x", "y"]
+    driver, keys = all_drivers()["one-codegen"], {"backend": "npu", "opt_level": "7"}
+    for more, command in (({}, []), ({"command": "-x y"}, ["-x", "y"])):
+        words = words_of(driver, keys | more, "flow.json")
+        assert words == ["--backend=npu", *(["--"] if more else []), "--opt_level", "7", *command]
+        call = driver.resolve(words, Session())
+        assert (call.values["backend"], call.backend_words) == ("npu", ["--opt_level", "7", *command])
+
+
+def test_texts_of_a_step_may_begin_with_a_dash(run: Run, work: Path) -> None:
+    (work / "flow.json").write_text(json.dumps(workflow("-A", after={})))
+    assert run(["-W", "flow.json"])[::2] == (0, "")
+    assert (work / "-A.circle").exists()
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ class Optimization:
     def run_passes(self, file_size: int | None = None) -> Report:
         """Run the passes, verify the model after each pass that changes it, and return the report.
 
+        Raise EquivalenceError if a pass changes what it must keep (see ``equivalence.verify.watch``).
         The field ``after`` of the report is a placeholder, which the caller replaces when the model is final.
         ``file_size``: the size of the original file in bytes, None if it is unknown.
         """
@@ -139,7 +140,8 @@ class Optimization:
 
         Operators that only a default target lacks stay, because the user did not name it; for one exception
         see ``legalize_in_place``.
-        ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
+        ``model``: the optimized model or a copy of it.  ``name``: its name in messages.  ``report``: gets the
+        legalizations.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
         targets = self.watch.targets.legalized  # None if the user named none

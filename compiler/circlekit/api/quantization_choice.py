@@ -88,9 +88,9 @@ class QuantizationChoice:
         return ranges_of(model, calibration, self.estimator, 8 if activations is None else activations.bits)
 
     def raise_unasked(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
-        """Raise operators where that helps, without a request of the user.
+        """Raise operators where that helps, without a request of the user; set ``unasked`` and ``raised``.
 
-        It is not called if the user chose schemes of operators (``operators``).
+        This method is not called if the user chose schemes of operators (``operators``).
         The last operators of an int8 model with float outputs are raised to int16.  The other operators to
         raise are chosen here only without mixed precision; with it, ``find`` chooses them (``mix``).
         """
@@ -108,10 +108,10 @@ class QuantizationChoice:
         self.raised = Raised(self.unasked.schemes)  # its notes were added above
 
     def mix(self, samples: Sequence[Sequence[Array]], model: Model, ranges: Ranges) -> None:
-        """If the user asked for mixed precision, choose the operators to raise.
+        """If the user asked for mixed precision, choose the operators to raise, and set ``raised``.
 
-        ``ranges``: those of the final plan, on which the choice depends.  So this is called after the trials
-        of techniques.
+        The choice depends on ``ranges``, which must be those of the final plan.  So this is called after the
+        trials of techniques.
         """
         if self.find is not None:
             self.raised = self.find(model, self._float_interface_plans(model, ranges), samples, self.unasked)

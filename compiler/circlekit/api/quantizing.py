@@ -163,8 +163,8 @@ def quantize(
 
     After ``passes`` ran, which may have changed the model, raise ModelError if the plan does not fit, if the
     calibration lacks more than half of the tensors of the main graph, if a scheme lacks samples, or if a
-    pattern selects no operator.  Raise UnsupportedError for a wrong regular expression.  A declared code that
-    no operator of the model has is not an error.
+    pattern selects no operator.  Raise UnsupportedError for a wrong regular expression.  A pattern that is
+    the code or the class of a declared operator may select none.
     """
     check_model(model)
     started = time.monotonic()

@@ -23,13 +23,13 @@ from circlekit.targets.target import Target, find_target, target_names
 from circlekit.targets.unsupported import Finding, code_of
 
 RANGE = (0.5, 1.0)
-"""The (lowest, highest) number that a trial assumes for each tensor; no operator refuses such numbers."""
+"""The (lowest, highest) number of each tensor when a scheme is tried; no operator refuses such numbers."""
 
 
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
-    """Return ``findings`` about ``target``, where those without a remedy get one.
+    """Return ``findings`` about ``target``, with a remedy for each finding that has none.
 
-    A finding about an input or output of the model must have a remedy already.
+    A finding without a remedy must be about an operator, not about an input or output of the model.
     The new remedy names what helps an operator: known shapes, a quantization scheme in which the target has
     the operator, or other runtimes that run it as it is.  The remedy always says what to export instead.
     """

@@ -61,9 +61,9 @@ def optimize(
     ``target``: names of the runtimes that have to run the model, separated by commas.  The default is litert
     for tflite, and luci (ONE's interpreter) for circle; ``none``: no restriction.  After the last pass,
     operators that a named target lacks are replaced, if possible; for the default target they are not.  A
-    rewrite is refused if a target runs the old operators, but can run neither a new operator nor the
-    operators by which this one would be replaced.  For a named target, a rewrite is also refused if the
-    target lacks a new operator, and more operators than before would be written.
+    rewrite is refused if a target runs the old operators, but can run neither a new operator nor those that
+    would replace this new operator.  For a named target, a rewrite is also refused if the target lacks a new
+    operator, and more operators than before would be written.
     If outputs are verified, raise EquivalenceError for an operator that a target cannot run, although it was
     made from operators that the target ran.
 
@@ -71,11 +71,12 @@ def optimize(
     UnsupportedError for an unknown target or format; FileError, FormatError or LimitError if ``record``,
     ``bisect`` or the file of a setting is unusable.  If outputs are to be verified, raise the errors of
     ``compare`` if ``inputs`` are wrong or the model cannot run.
-    During the work, raise RewriteError if a setting does not fit the model, and ShapeError if a pass does not
-    fit it (such as a batch of 1 that is too small for a SLICE).  Raise ModelError if passes are to run and an
-    operator reads a value that a later operator produces.  A model that breaks another structural or shape
-    rule is an error (ModelError) only if a pass fails on it, or if outputs are verified.  But ``convert``
-    checks all rules first, and raises errors (unless ``Options.validate`` is False).
+    During the work, raise RewriteError if a setting does not fit the model, and ShapeError if a pass sets a
+    shape that an input or operator cannot have (such as a batch of 1 for a SLICE that takes 2).  Raise
+    ModelError if passes are to run and an operator reads a value that a later operator produces.  A model
+    that breaks another structural or shape rule is an error (ModelError) only if a pass fails on it, or if
+    outputs are verified.  But ``convert`` checks all rules first, and raises errors (unless
+    ``Options.validate`` is False).
     """
     check_model(model)
     started = time.monotonic()

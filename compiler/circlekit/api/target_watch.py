@@ -21,7 +21,7 @@ examines the model for the other runtime, too.
 
 
 class TargetWatch:
-    """Compares which operators of a model targets run, before and after the model is optimized.
+    """Compares which operators of a model the targets can run, before and after it is optimized.
 
     The constructor examines the model before, ``conclude`` examines it afterwards.
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from circlekit.cli.command import Command
 from circlekit.passes.engine.registry import every_pass
 
-PASS_WORDS = ("PASS", "P,P", "pass")
+PASS_METAVARS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
-PATH_WORDS = ("DATA", "DATA.h5", "FILE", "FILE.toml", "MODEL", "OUTPUT", "PATH")
-"""Metavars of flags whose value is completed as a path; so are positional arguments without choices."""
+PATH_METAVARS = ("DATA", "DATA.h5", "FILE", "FILE.toml", "MODEL", "OUTPUT", "PATH")
+"""Metavars of flags whose values are paths; a positional argument without choices is a path, too."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
@@ -34,11 +34,11 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
                 action.help = ""  # the flag of a pass: the help page does not list it, completion does
             if action.nargs == 0:  # a flag without a value
                 continue
-            if action.metavar in PASS_WORDS:
+            if action.metavar in PASS_METAVARS:
                 action.choices = sorted(every_pass())
             elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-            elif action.choices is None and (not action.option_strings or action.metavar in PATH_WORDS):
+            elif action.choices is None and (not action.option_strings or action.metavar in PATH_METAVARS):
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         parsers.add_parser(name, help=summaries[name], parents=[parser], add_help=False)
     return str(shtab.complete(root, shell))

@@ -127,7 +127,7 @@ def _dump(model: ModelFile) -> Iterator[str]:
 
 
 def _bytes(data: memoryview) -> str:
-    """Return ``data``, cut after MAX_BYTES, as C++ prints hexadecimal numbers: 00 for zero, 0x1 for one."""
+    """Return ``data``, shortened (MAX_BYTES), as C++ prints hexadecimal numbers: 00 for zero, 0x1 for one."""
     shown = data[:MAX_BYTES] if len(data) > MAX_ELEMENTS else data
     texts = [hex(byte) if byte else "00" for byte in shown]
     return " ".join([*texts, "..."] if len(data) > MAX_ELEMENTS else texts)

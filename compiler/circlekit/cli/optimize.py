@@ -30,7 +30,7 @@ from circlekit.errors import FileError, counted
 from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.write.file_writer import made_folders
-from circlekit.ir.resources.progress import Forwarded, watched
+from circlekit.ir.resources.progress import Forwarder, watched
 from circlekit.passes.engine.optimization_report import Report
 
 MakeOptions = Callable[[str], Options]
@@ -112,7 +112,7 @@ def _run_many(
         options = make_options(output_path)
         if options.record is not None:
             options = replace(options, record=Path(options.record) / Path(output_path).stem)
-        with watched(Forwarded(f"of {Path(path).name} ({paths.index(path) + 1} of {len(paths)})")):
+        with watched(Forwarder(f"of {Path(path).name} ({paths.index(path) + 1} of {len(paths)})")):
             reports[path] = run_quietly(arguments, lambda: convert(path, output_path, options, format))
         return reports[path].document()
 

@@ -88,9 +88,9 @@ def _run(arguments: argparse.Namespace) -> int:
             _open_netron(path)
             return 0
         shown = load(path)  # node data refers to operators by their positions in this file
-        data = [_data(shown, measure, None) for measure in ("macs", "bytes")]
+        data = [_node_data(shown, measure, None) for measure in ("macs", "bytes")]
         if arguments.against is not None:
-            data.append(_data(shown, "error", arguments.against))
+            data.append(_node_data(shown, "error", arguments.against))
         _open_model_explorer(path, data)
     return 0
 
@@ -104,13 +104,13 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
     for path in filter(None, (arguments.model, arguments.against)):
         refuse_overwriting(path, arguments.output)
     measure = arguments.measure or ("macs" if arguments.against is None else "error")
-    data = _data(load(arguments.model), measure, arguments.against)
+    data = _node_data(load(arguments.model), measure, arguments.against)
     write_file(arguments.output, [json_text(data).encode()])
     print(f"wrote {arguments.output}")
     return 0
 
 
-def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
+def _node_data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
     """Return node data: a number for each operator.  Model Explorer shows the number on the operator.
 
     ``measure``: "macs", "bytes" or "error".  ``against``: the path of the model to compare with, for "error".

@@ -116,8 +116,8 @@ class Outcome:
     ``worst``: the largest difference; None if the arrays are empty or cannot be compared.  ``inputs``: for an
     output of a model, the name of the set of inputs.  ``similarity``: how similar the arrays are; None if
     that was not measured.
-    ``whole``: the largest difference in the whole array, if ``worst`` is one in a channel of small numbers;
-    else None.
+    ``whole``: the largest difference in the whole array, if ``worst`` is the largest one in a single channel
+    (``small_channels``); else None.
     """
 
     name: str
@@ -190,8 +190,9 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
 
 
 def absolute_errors(left: Array, right: Array) -> Array:
-    """Return |left - right| as float64, with 0 where both are NaN, or infinite (``is_clamped``) of one sign.
+    """Return |left - right| as float64.
 
+    It is 0 where both are NaN, and where both are infinite (``is_clamped``) and have the same sign.
     The elements of an array of strings (dtype object, S or U) differ by 0 or by inf.
     """
     if left.dtype.kind in "iu" and left.dtype.itemsize == 8:

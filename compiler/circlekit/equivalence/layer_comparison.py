@@ -11,7 +11,7 @@ from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers
 from circlekit.equivalence.reference_runs import Run
-from circlekit.equivalence.rounding import excused, with_moved_constants
+from circlekit.equivalence.rounding import excused_difference, with_moved_constants
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import shown
 from circlekit.interp.evaluate import Inputs
@@ -115,7 +115,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     """Return an outcome for each value in ``left`` and ``right`` that has the same name in both models.
 
     ``left``, ``right``: results or outputs of ``before`` and of ``after``.  ``run``: the run of ``before``.
-    The tolerance is ``allowed_difference``, or the change that rounding can make (``rounding.excused``) if
+    The tolerance is ``allowed_difference``, or the change that rounding can make (``excused_difference``) if
     that change is larger.  The change is measured only if a result exceeds ``allowed_difference``: then
     ``before`` runs once more with slightly moved constants.  Values with different dtypes, scales or zero
     points are compared as real numbers.
@@ -128,7 +128,7 @@ def compare_results(before: Model, after: Model, run: Run, left: Results, right:
     suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
     if suspects:
         moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects, run.earlier)
-        noise = {name: excused(left[name], array) for name, array in moved.items()}
+        noise = {name: excused_difference(left[name], array) for name, array in moved.items()}
         outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.label) for outcome in outcomes]
 

@@ -29,7 +29,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5
-"""The largest tolerated difference of a float output, divided by the largest magnitude in that output."""
+"""The largest tolerated difference of a float or complex output, divided by the largest magnitude in it."""
 
 TIMEOUT_SECONDS = 60.0
 """The time limit of one model in a forked process."""

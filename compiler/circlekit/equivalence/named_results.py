@@ -117,7 +117,7 @@ def results_by_name(
 ) -> dict[str, Array]:
     """Run ``model``; return the inputs and results of operators of the main graph whose names are given.
 
-    ``earlier``: see ``run_keeping``.
+    ``kernels``: see ``interpreter_of``.  ``earlier``: see ``run_keeping``.
     """
     expect_runs(model, 1 + len(earlier))
     return run_keeping(interpreter_of(model, kernels), inputs, names, earlier)[1]

@@ -21,7 +21,7 @@ from circlekit.equivalence.rounding import (
     MAX_EXTREME_ROUNDING_ERROR,
     MAX_ROUNDING_ERROR,
     cancellation_limit,
-    excused,
+    excused_difference,
     is_cancelled,
     tolerated_error,
     with_moved_constants,
@@ -65,7 +65,7 @@ A model may keep what it computed in several earlier runs, as SVDF does.
 """
 
 LATER_RUN_FAILS = "in a later run, which fails"
-"""The end of the note on LATER_RUNS that fail."""
+"""What a note says is not compared if LATER_RUNS fail."""
 
 Records = Mapping[str, Inputs]
 """The inputs of several runs, by a label."""
@@ -295,7 +295,7 @@ def rounding_error(model: Model, run: Run, limit: float | None = None) -> list[f
     """
     after = run.again(with_moved_constants(model))
     limit = run.max_rounding_error if limit is None else limit
-    errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+    errors = [excused_difference(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
     is_small = run.kind == "negative"
     largest = math.inf if is_small else cancellation_limit(model, run.arrays)
     cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]

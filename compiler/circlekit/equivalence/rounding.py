@@ -75,7 +75,7 @@ def _moved(data: Array, seed: int) -> Array:
     return np.where(keep, data, neighbors)
 
 
-def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
+def excused_difference(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
     """Return the absolute difference that rounding may make in an output; 0 if its dtype is not float.
 
     ``reference``: the output.  ``moved``: the same output of the model with moved constants; if the shapes

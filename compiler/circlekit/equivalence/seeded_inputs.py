@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make seeded inputs for a graph (such as normal, boundary and zero).
+"""Make seeded inputs (normal, boundary, zero and others) for a graph.
 
 The elements of an input depend on its name, type and shape, on how the graph uses them (``InputUse``),
 and on the input set.  They are the same on every machine.  The other inputs of the graph matter only for
@@ -71,8 +71,8 @@ SMALL_NUMBERS = 1e-3
 class InputUse(NamedTuple):
     """How the operators of a graph use one of its inputs.
 
-    ``bound``: the size that the integers in the input index; None if they index nothing.  A float input may
-    hold such integers, too.  ``is_free``: the model surely takes any integers (``free_integers``).
+    ``bound``: the integers in the input are indices below this number; None if they index nothing.  A float
+    input may hold indices, too.  ``is_free``: the model surely takes any integers (``free_integers``).
     ``thresholds``: numbers at which the model begins to compute something else (``thresholds.thresholds``).
     """
 
@@ -114,8 +114,8 @@ def input_sets(graph: Graph) -> list[InputSet]:
     SMALL_MODEL_ELEMENTS and MAX_COMBINED_BOOLS say how many boundary sets there are.  The number of threshold
     sets follows the rule of SMALL_MODEL_ELEMENTS, too; there are none if all thresholds are among the edges
     of the inputs.  Only small models, as defined there, have a positive and a negative set.  In the other
-    sets, the maximum of several elements, for example, is hardly ever negative, and the sum of several
-    logarithms hardly ever a number.
+    sets, the maximum of several elements is hardly ever negative, for example, and the sum of several
+    logarithms is nearly always NaN.
     """
     uses = list(zip(graph.inputs, input_uses(graph), strict=True))
     kinds = ["boundary"]
@@ -170,7 +170,7 @@ def make_inputs(graph: Graph, which: InputSet, sizes: Sizes = SIZES_OF_1) -> lis
 def make_input(
     value: Value, which: InputSet, sizes: Sizes = SIZES_OF_1, use: InputUse = UNKNOWN_USE
 ) -> Array:
-    """Return an array for the input ``value``; see ``make_inputs``.
+    """Return an array for the input ``value``; see ``make_inputs``.  ``use``: how the graph uses the input.
 
     Integers of a zero set are the zero point, clipped to ``_range``; it is also among the edges of boundary
     sets.  Strings are bytes objects of TEXTS (dtype object); all are empty in the zero set.
@@ -299,9 +299,9 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
     """Return the lowest and the highest integer for ``value``.
 
-    ``bound``: the size that the integers index; they are from 0 to ``bound`` - 1, or to the highest integer
-    of the dtype (EXACT_INTEGERS for floats).  None if they index nothing: then quantized and 8-bit integers
-    may have any value of the dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
+    ``bound``: see ``InputUse``.  Indices are from 0 to ``bound`` - 1, but not above the highest integer of
+    the dtype (EXACT_INTEGERS for floats).  If ``bound`` is None, quantized and 8-bit integers may have any
+    value of the dtype, and other integers are from 0 to UNBOUNDED_INTEGERS_END - 1.
     """
     if bound is None and _is_full(value):
         return value.dtype.limits

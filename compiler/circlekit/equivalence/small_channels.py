@@ -40,8 +40,8 @@ It is more than for whole outputs, because the error of a single channel is meas
 POOL_EXPONENTS = 3
 """A pool is the channels whose magnitudes are in a range of this many powers of 2.
 
-The magnitude of a channel is the largest absolute value of its elements; those that are 0 in
-``_finite_magnitudes`` do not count.
+The magnitude of a channel is the largest absolute value of its elements.  NaN, infinities and clamped
+results do not count (``_finite_magnitudes``).
 """
 
 

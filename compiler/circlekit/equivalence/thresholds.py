@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the numbers at which a model begins to compute something else, as numbers of its inputs.
+"""Find thresholds: the numbers of an input at which the model begins to compute something else.
 
-Such a number is a constant that an operator compares with (MINIMUM, LESS, ...), or an end of a range to which
-an operator clips (RELU6, QUANTIZE, a CAST to fewer bits, ...).  It is found only if nothing but movement of
-data, clips, sums, and products with constants is between the input and the operator.
+A threshold comes from a constant that an operator compares with (MINIMUM, LESS, ...), or from an end of the
+range to which an operator clips (RELU6, QUANTIZE, a CAST to fewer bits, ...).  It is found only if all that
+lies between the input and the operator is movement of data, clips, sums, and products with constants.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Threshold(NamedTuple):
 class Scaled(NamedTuple):
     """A value of the graph that is ``factor`` * x + ``shift`` for an input x, at least for some x.
 
-    ``added``: the sum of the magnitudes of what is added, which ``shift`` is the sum of.
+    ``added``: the sum of the magnitudes of the terms of ``shift``, which is itself a sum.
     ``is_exact``: as in Threshold.
     """
 
@@ -89,8 +89,8 @@ class Scaled(NamedTuple):
 def thresholds(graph: Graph) -> dict[int, list[Threshold]]:
     """Return {``id`` of an input: its thresholds, sorted} for float and integer inputs that have thresholds.
 
-    0 is left out, because the boundary sets have it, and so are thresholds whose distance reaches beyond
-    LARGEST_FLOAT, or for integers LARGEST_INTEGER.
+    0 is left out, because the boundary sets of inputs (``seeded_inputs``) have it.  Also left out are
+    thresholds whose distance reaches beyond LARGEST_FLOAT, or for integers LARGEST_INTEGER.
     """
     inputs = [value for value in graph.inputs if value.dtype.is_float or value.dtype.is_integer]
     largest = {True: LARGEST_FLOAT, False: LARGEST_INTEGER}

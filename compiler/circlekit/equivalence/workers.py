@@ -170,6 +170,7 @@ class _Worker(Generic[J, R]):
         self.since = time.monotonic()
 
     def end(self) -> None:
+        """Kill the process and close its pipe."""
         self.process.kill()
         self.process.join()
         self.pipe.close()

@@ -218,7 +218,10 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans of one DEPTH_TO_SPACE or SPACE_TO_DEPTH; none unless ``shape`` has rank 4."""
+    """Yield plans of one DEPTH_TO_SPACE or SPACE_TO_DEPTH, perhaps with a RESHAPE after it.
+
+    There are none unless ``shape`` has rank 4.
+    """
     if len(shape) != 4:
         return
     n, h, w, c = shape
@@ -235,7 +238,7 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that begin with a slice, perhaps with a RESHAPE before it.
+    """Yield plans that begin with a slice, or with a RESHAPE and a slice.
 
     One way is to slice the source with the axes that it has.  The other is to reshape the source first, so
     that each stride of the map is the stride of an axis.
@@ -255,7 +258,8 @@ def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
 def _axes_of_strides(index_map: IndexMap) -> Shape | None:
     """Return the shape of the source in which each stride of the map is the stride of an axis.
 
-    Return None if there is no such shape, because a stride does not divide the next larger one.
+    Return None if there is no such shape: a stride must divide the next larger one, and the largest stride
+    must divide the size of the source.
     """
     strides = sorted({abs(factor.stride) for factor in index_map.factors}, reverse=True)
     bounds = [index_map.source_size, *strides, 1]
@@ -268,8 +272,8 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
     """Split ``index_map``, which repeats no element, into a slice of its source and a permutation.
 
     ``shape``: the shape of the source.  The slice takes the elements that ``index_map`` reads.  The
-    permutation is the map from the slice to the result.  Return None if the map does not take evenly spaced
-    indices along each axis of ``shape``.
+    permutation is the map from the slice to the result.  Return None unless the digits along each axis of
+    ``shape`` together take evenly spaced indices, all in the same direction.
     """
     found = index_map.on_axes(shape)
     if found is None:
@@ -337,9 +341,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return for each axis of ``result`` a pair for a TILE: the dimension of its operand, and the multiple.
 
-    Return None in two cases.  In the first, a factor spans two axes of ``result``.  In the second, an axis of
-    ``result`` repeats each element, as [a, a, b, b]: a factor of stride 0 follows another factor of this
-    axis.  A TILE repeats only whole axes, as [a, b, a, b].
+    Return None in two cases.  In the first, a factor spans several axes of ``result`` and cannot be divided
+    (``by_axis``).  In the second, an axis of ``result`` repeats each element, as [a, a, b, b]: a factor of
+    stride 0 follows another factor of this axis.  A TILE repeats only whole axes, as [a, b, a, b].
     """
     axes = by_axis(factors, result)
     if axes is None or any(not factor.stride for axis in axes for factor in axis[1:]):

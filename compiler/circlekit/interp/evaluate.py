@@ -261,7 +261,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Array], is_called: bool = False)
     """Return ``inputs`` as arrays.
 
     ``is_called``: whether an operator calls ``graph``; then an input declared as [] may have any rank.
-    Raise ShapeError if their number, dtypes or shapes are not those that ``graph`` declares.
+    Raise ShapeError if number, dtypes or shapes of ``inputs`` are not those that ``graph`` declares.
     """
     given = list(inputs)
     if len(given) != len(graph.inputs):

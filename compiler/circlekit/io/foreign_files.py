@@ -28,6 +28,7 @@ Fields = dict[int, memoryview | int]
 Of several fields with the same number, only the first is kept.
 """
 
+# advice: how to get a model from such a file
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"
 FROZEN_GRAPH = "convert it with tf.compat.v1.lite.TFLiteConverter.from_frozen_graph"

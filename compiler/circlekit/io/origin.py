@@ -43,7 +43,10 @@ def place_of(data: Array) -> Place:
 
 
 MARKS_RANKS = "CONVERSION_METADATA"
-"""The name of a metadata entry.  All versions of TensorFlow's converter that write it set ``has_rank``."""
+"""The name of a metadata entry.  A file with this entry marks tensors of known rank by ``has_rank``.
+
+All versions of TensorFlow's converter that write the entry set this field.
+"""
 
 
 @dataclass(eq=False, repr=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and enums of the schema in one of the two formats, made from its data in ``io.tables``."""
+"""The tables and enums of the schema, as one of the two formats has them; ``io.tables`` holds their data."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Declaration:
 
     ``code``: the schema's name of the operator.  ``options``: the name of its options table, or None.
     ``operands``, ``attributes``: the declarations in order.  ``result_names``: the names of the results.
-    ``variadic_results``: the number of results is not fixed.
+    ``variadic_results``: the number of results is not fixed.  ``inputs``, ``version``: see ``Op``.
     """
 
     inputs: list[Any]
@@ -164,7 +164,7 @@ class Declaration:
     per_axis_operands: ClassVar[Mapping[str, int]] = {}
     """The parameter operands that have one element or one row for each axis of the data.
 
-    Each with the number that stands for an axis of dimension 1 on which the operator does nothing.
+    {name: the element with which the operator leaves a new axis, of dimension 1, as it is}.
     """
     axis_numbers: ClassVar[tuple[str, ...]] = ()
     """The parameter operands and attributes that hold axes of the data; an axis may be negative."""

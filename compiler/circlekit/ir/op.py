@@ -133,8 +133,9 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
     """Declare an attribute.
 
-    ``default``: its value if none is set.  A value that is set must have the type of the default; an integer
-    may also stand for a float, a list or an array for a tuple, and anything for the default None.
+    ``default``: its value if none is set.  A value that is set must have the type of the default.  But an
+    integer may stand for a float, and a list or an array for a tuple.  If the default is None, a value may
+    have any type.
     ``field``: the schema's name of the attribute, if the name in the class differs.  ``quantized_only``: the
     attribute has no effect if no operand or result is quantized; rewrites then ignore it.
     """

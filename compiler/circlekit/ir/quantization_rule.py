@@ -36,14 +36,14 @@ class InnerTensor:
     ``intermediates`` of the operator.
 
     ``fixed_scale``: the only scale that the kernel takes, with the zero point 0; None: any scale.
-    ``follows_result``: the tensor has the scale and zero point of the first result.  ``is_negated``: the
-    kernel adds the zero point to the stored integer, where other kernels subtract it.
+    ``follows_result``: the tensor has the scale and zero point of the first result.
+    ``negates_zero_point``: the kernel adds the zero point to the stored integer; other kernels subtract it.
     """
 
     name: str
     fixed_scale: float | None = None
     follows_result: bool = False
-    is_negated: bool = False
+    negates_zero_point: bool = False
 
     @property
     def has_range(self) -> bool:

@@ -185,6 +185,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     result, the operands with the shape [] get an unknown rank.  If a shape then still contradicts a shape
     rule, raise ModelError, mostly ShapeError, with the place; if ``strict`` is false, ignore this.
     """
+    # with ``strict``, every operator is checked at least once, even if there is nothing to settle
     before, graphs = None if strict else 0, callees_first(model)
     while (left := sum(_may_be_unranked(v) for graph in graphs for v in graph.values())) != before:
         for op in (op for graph in graphs for op in graph):

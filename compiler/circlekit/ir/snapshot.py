@@ -40,7 +40,7 @@ class Snapshot:
         self._epochs = [graph.epoch for graph in model.graphs]
         self._fields = _copied(vars(model))
         self._signatures = [(signature, _copied(vars(signature))) for signature in model.signatures]
-        # ``unique_name`` makes ``_names`` again
+        # ``_names`` is not recorded: ``unique_name`` makes it again
         self._graphs = [(graph, graph.ops, _copied(vars(graph) | {"_names": None})) for graph in model.graphs]
         self._ops = [op for _, ops, _ in self._graphs for op in ops]
         self._op_state = _columns(self._ops, _OP_FIELDS)

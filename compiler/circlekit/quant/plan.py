@@ -157,8 +157,9 @@ class Plan:
     """The plan of a model.
 
     ``scheme``: the name of the default scheme.  ``graphs``: the plans of the graphs, in their order.
-    ``inputs``, ``outputs``: None: the inputs or outputs stay float.  The dtype of the default scheme: they
-    are stored in their forms in ``graphs``; an operator with another scheme may give them another dtype.
+    ``inputs``, ``outputs``: None if the inputs or outputs stay float, else the dtype of the default scheme.
+    In the second case they are stored in their forms in ``graphs``, which may have another dtype if an
+    operator has another scheme.
     ``preparation``: what to do with the float model first.
     """
 

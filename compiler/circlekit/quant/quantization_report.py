@@ -68,7 +68,11 @@ class QuantizationReport:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the report as an object for JSON."""
+        """Return the report as an object for JSON.
+
+        ``operators`` is ``schemes``, and ``float`` is ``floats``.  ``conversions``: the number of each of
+        CONVERSIONS in the quantized model.  ``bytes``: the file sizes, null if unknown.
+        """
         return {
             "source": self.source,
             "target": self.target,

@@ -111,11 +111,14 @@ def plan_model(
     outputs: DType | None = None,
     given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return a plan of the float ``model``, without techniques; the model stays as it is.
+    """Return a plan of the float ``model``, which is not changed.
+
+    No technique (``quant.techniques``) is used.
 
     ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
     ``ranges``, ``target``, ``given``: see ``choose``.
     ``inputs``, ``outputs``: see ``Plan``.
+    Raise the errors of ``schemes_of`` and ``choose``.
     """
     plan = choose(model, ranges, schemes_of(model, scheme, operators, only), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs

@@ -72,9 +72,9 @@ def best_rounding(
         for _, techniques in alternatives
     ]
     outcomes = [sweep.run() for sweep in sweeps]
-    # the gain of each alternative over the first one: by how many dB its noise is less.  ``errors=0``: no
-    # margin for the standard error is subtracted from a gain, since techniques usually help
-    gains = [0.0, *(paired_gain(outcomes[0], outcome, errors=0) for outcome in outcomes[1:])]
+    # the gain of each alternative over the first one: by how many dB its noise is less.  No margin for the
+    # standard error is subtracted from a gain, since techniques usually help
+    gains = [0.0, *(paired_gain(outcomes[0], outcome, standard_errors=0) for outcome in outcomes[1:])]
     best = gains.index(max(gains))
     counts = {name: sum(c.chosen == name for c in sweeps[-1].choices) for name in ROUNDING}
     chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)

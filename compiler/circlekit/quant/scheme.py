@@ -41,7 +41,8 @@ class Scheme:
     ``arithmetic``: the numbers with which the operator is computed.
     ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every
     dtype but uint8.)
-    ``per_channel``: every channel of the weights has its own scale; if not, the tensor has one scale.
+    ``per_channel``: every channel of the weights has its own scale, unless the kernel takes only one
+    (``QuantizationRule``); if not, the tensor has one scale.
     ``least_elements``: an operator stays float if each of its weights has fewer elements than this, and less
     than 1 % of the elements of all weights of the model.  Exceptions: the user names the operator, or the
     operator gets this scheme as a fallback.
@@ -50,7 +51,8 @@ class Scheme:
     ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
     ``fallback``: the name of another scheme, or None.  An operator gets the fallback if the target cannot run
     it in this scheme, or if a tensor has no range.  It stays float if there is no fallback, if the fallback
-    quantizes no constant of it, or if its numbers cannot be quantized (NaN, for example).
+    quantizes no constant of it, if its numbers cannot be quantized (NaN, for example), or if quantizing it
+    would make the file larger.
     """
 
     name: str

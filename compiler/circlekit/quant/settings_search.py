@@ -5,10 +5,10 @@ Each trial simulates the quantized model with other settings (see ``layer_sweep`
 the outcome of the trial is the power of the signal and of the noise.  A setting is kept if it lowers the
 noise clearly.  The search has two steps:
 
-1. Equalize the float model with several strengths, each by the magnitudes in one half of the samples.
-2. Estimate the ranges in several ways, each from three quarters of the samples.
+1. Equalize the float model with several strengths, by the magnitudes in one half of the samples at a time.
+2. Estimate the ranges in several ways, from three quarters of the samples at a time.
 
-The error is measured on the other half or quarter, whose numbers may be outside of the ranges.
+The noise is measured on the other half or quarter, whose numbers may be outside of the ranges.
 
 Wider ranges are the default: ``margin`` for activations of 8 bits, ``widening`` for 16 bits.  They are kept
 unless the noise is clearly lower without them.
@@ -58,8 +58,8 @@ strength, the largest number of every channel is at the end of the range, so a n
 any channel.
 """
 
-LARGEST_SEARCH = 0.7
-"""Once this part of the budget is spent, no further change is tried.
+SEARCH_SHARE = 0.7
+"""Once this share of the budget is spent, no further change is tried.
 
 The settings with which a step begins are always run.  The rest of the budget is for choosing how weights are
 rounded.
@@ -139,7 +139,7 @@ class SettingsSearch:
         self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
         for change, least_gain in changes:
             settings = replace(best, **change)
-            if self.budget.spent > self.budget.runs(LARGEST_SEARCH):
+            if self.budget.spent > self.budget.runs(SEARCH_SHARE):
                 self.notes.append(f"{settings}: not tried, the budget is spent")
                 continue
             outcome = run(settings)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one dredd test: run passes on the model of a recipe, check rules, and compare values before and after.
 
-A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files there
-(fewer if the test ends early):
+A recipe is a model as text.  If ``run_case`` gets a folder, it leaves these files there, or fewer if the test
+ends early:
 
     NAME.circle or .tflite        the model of the recipe
     NAME.opt.circle or .tflite    the model after the passes
@@ -280,7 +280,7 @@ class _Test:
     def rounding(base: Model, run: Run) -> dict[str, float]:
         """Return {output: the change that rounding may make if large terms cancel in the output, else 0}.
 
-        Where the change is 0, ``allowed_difference`` alone allows for rounding.
+        Where it is 0, only the tolerance (``array_comparison.allowed_difference``) allows for rounding.
         """
         names = [value.name for value in base.main.outputs]
         return dict(zip(names, rounding_error(base, run, limit=0.0), strict=True))

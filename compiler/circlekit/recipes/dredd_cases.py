@@ -31,7 +31,11 @@ from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Rule, RuleBlock
 from circlekit.recipes.rules.text_rules import parse_text_rules
 
-ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
+ONE_RECIPE, ONE_RULES = "test.recipe", "test.rule"
+"""The names of the files with ONE's recipes and with their rules."""
+
+CK_SUFFIX = ".ck"
+"""The extension of circlekit's recipes."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def cases_of(
     if is_folder:
         cases_in_folder = [case for recipe in recipes_in(path) for case in _cases_of_recipe(recipe, passes)]
         if not cases_in_folder:
-            raise FileError(f"{path}: expected a recipe ({ONE_RECIPE} or *{TEXT}), got none")
+            raise FileError(f"{path}: expected a recipe ({ONE_RECIPE} or *{CK_SUFFIX}), got none")
         return cases_in_folder
     if path.suffix not in (".lst", ".tsv"):
         return _cases_of_recipe(path, passes)
@@ -122,7 +126,7 @@ def cases_of(
 
 def recipes_in(folder: Path) -> list[Path]:
     """Return the paths of all recipes in ``folder`` and its subfolders, sorted."""
-    return sorted([*folder.rglob(ONE_RECIPE), *folder.rglob("*" + TEXT)])
+    return sorted([*folder.rglob(ONE_RECIPE), *folder.rglob("*" + CK_SUFFIX)])
 
 
 def name_of_recipe(path: Path) -> str:
@@ -203,7 +207,9 @@ def _lst(text: str, label: str) -> Iterator[Case]:
 def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
     """Yield the cases of a list with the paths of their recipes, which are found by name in ``folders``.
 
-    If there is no such recipe, the path stays None, and an error is appended to ``place``.
+    A recipe with blocks of rules gives a case for each block, unless the case ignores rules.  If there is no
+    such recipe, the path stays None, and an error is appended to ``place``.  Raise FileError if one of
+    ``folders`` does not exist.
     """
     paths: dict[str, Path] = {}
     for folder in folders:

@@ -28,7 +28,7 @@ import pytest
 from circlekit.equivalence import litert
 from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.dredd import Result, run_case
-from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
+from circlekit.recipes.dredd_cases import CK_SUFFIX, ONE_RECIPE, Case, cases_of
 from circlekit.recipes.dredd_runs import folder_in
 
 USED_FOLDERS = pytest.StashKey[set[str]]()
@@ -65,7 +65,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Return a collector for a recipe or a list of recipes; None for other files."""
     is_list = file_path.suffix == ".tsv" and file_path.read_bytes().startswith(b"recipe\tpasses")
-    if file_path.name == ONE_RECIPE or file_path.suffix in (TEXT, ".lst") or is_list:
+    if file_path.name == ONE_RECIPE or file_path.suffix in (CK_SUFFIX, ".lst") or is_list:
         return RecipeFile.from_parent(parent, path=file_path)
     return None
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewriting: base classes of passes, and pictures (small graphs as text) with the matcher for them.
 
-A pass is a named change of a model.  If a picture does not match, the matcher says why.  A pass in another
-package needs only the names in ``__all__``: defining a subclass of Pass with a ``name`` makes the pass known
-to ``circlekit.optimize``.
+A pass is a named change of a model.  If a picture does not match, the matcher says why.  Of this package, a
+pass in another package needs only the names in ``__all__``.  The definition of a subclass of Pass with a
+``name`` registers the pass; ``circlekit.optimize`` then finds it by this name.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Matcher:
         """Match the part of the picture that ends with ``node``; ``node`` stands for ``op``.
 
         Return (the number of operators that matched, sentence, progress).  If the part does not match, the
-        number is 0; the sentence and the progress say why.
+        number is 0; the sentence and the progress are those of the recorded ``Failure``.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)

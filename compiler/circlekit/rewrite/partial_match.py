@@ -17,7 +17,7 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield each operator that fits a node before the root, but whose result lacks the user in the picture.
+    """Yield each operator that fits a node before the root, if no user of its result fits the picture.
 
     If the picture is a Relu of a Conv2D, for example, yield each Conv2D whose result no Relu reads.  If the
     root is a custom operator, also yield all operators without a declaration that have another code.

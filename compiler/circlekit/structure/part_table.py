@@ -90,7 +90,7 @@ def read_part_file(path: str | Path, backends: Sequence[str] = (), default: str 
     The section that ``comply`` chooses may have the key ``_``: its backend replaces the default of the
     section [partition].
     Raise FormatError if the file is not a part file, and the errors of ``read_ini``.  The names of the
-    backends are examined by ``PartTable.check``.
+    backends are not checked here, but by ``PartTable.check``.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})

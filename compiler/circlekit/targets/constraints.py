@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check an operator against constraints from the table of a target: a JSON object with the keys below.
+"""Check an operator against constraints: a JSON object in the table of a target, with the keys below.
 
 In this list, "a -> b" is an object that gives b for each name a.
 

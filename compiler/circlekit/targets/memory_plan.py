@@ -55,10 +55,10 @@ class MemoryPlan:
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
     """Return the plan for ``graph``.  ``order``: its operators in another valid order, if given."""
     ops = graph.ops if order is None else order
-    return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
+    return place_buffers(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
 
 
-def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
+def place_buffers(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
     """Return the plan for buffers with the lifetimes ``alive`` in a run of ``op_count`` operators."""
     alive = _placement_order(alive, planner, op_count)
     offsets = _offsets(alive, planner)

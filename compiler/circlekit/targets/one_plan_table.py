@@ -21,7 +21,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.targets.cost import value_bytes
 from circlekit.targets.lifetimes import Buffer, Lifetime
-from circlekit.targets.memory_plan import MemoryPlan, place
+from circlekit.targets.memory_plan import MemoryPlan, place_buffers
 from circlekit.targets.planners import PLANNERS
 
 METADATA = "ONE_execution_plan_table"
@@ -108,7 +108,7 @@ def execution_plan(
         if node.op is not None and with_scratch:
             begin = max(index - 1, 0)  # as in ONE, from the node before ``node`` to the node after it
             alive += [_lifetime(None, n, begin, index + 1, node.op) for n in planner.scratch(node.op)]
-    return nodes, place(alive, planner, len(nodes))
+    return nodes, place_buffers(alive, planner, len(nodes))
 
 
 def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | None = None) -> Lifetime:

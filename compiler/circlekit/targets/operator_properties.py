@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of targets limit in an operator: attributes and values, which they name, and ranks."""
+"""What the tables of targets limit: attributes, operands and results of an operator, by name, and ranks."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def broadcast_rank(op: Op) -> int:
     """Return the highest known rank of the ``layout_operands``; 0 if they all have the same shape.
 
     ``layout_operands`` are the operands that have the axes of the result.  If their shapes differ, an
-    elementwise operator broadcasts them.  For an operator with only one, such as the variadic operand of
-    CONCATENATION, return 0.
+    elementwise operator broadcasts them.  For an operator with only one of them, such as
+    the variadic operand of CONCATENATION, return 0.
     """
     names = op.layout_operands if len(op.layout_operands) > 1 else ()
     operands = [value for name, value in op.operand_items() if name in names]

@@ -27,7 +27,7 @@ Other keys of a table:
                   the model is loaded, and then takes the result for a constant
     complete      true if operators that are not in the table do not run; only such a target may be a default
     input_dtypes  the dtypes that an input of the model may have; null: any
-    checks_scales true if no model loads in which the scales of a tensor do not fit its shape
+    checks_scales true if no model loads in which the scales of a tensor do not fit its shape or zero points
     run_bytes     the overhead of TRANSPOSE for each run of contiguous elements that it copies, as the number
                   of bytes that it could copy in this time
 """
@@ -101,8 +101,9 @@ class Target:
     def _shortfall(self, op: Op) -> _Shortfall | None:
         """Return what the runtime and its delegate lack to run ``op``; None if one of them can run it."""
         if self.checks_scales and (misfit := scales_misfit(op)) is not None:
-            sentence = f"{self.title} loads a tensor only with scales that fit its shape, got {misfit}"
-            return _Shortfall(sentence, "tensors with scales that fit their shapes")
+            expected = "scales that fit its shape and zero points"
+            sentence = f"{self.title} loads a tensor only with {expected}, got {misfit}"
+            return _Shortfall(sentence, "tensors with scales that fit their shapes and zero points")
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             known = self.custom | self.delegated_custom
             return None if op.custom_code in known else _lacking(f"custom {op.custom_code}", self.title)

@@ -11,7 +11,7 @@ from circlekit.ir.op import Op
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
-"""The name with which a user chooses no target: nothing is checked."""
+"""The name that stands for no target: with it alone, nothing is checked."""
 
 TargetChoice = str | Target | Iterable[str | Target] | None
 """Names separated by commas, a Target, or a list of names and Targets.
@@ -25,7 +25,10 @@ OperatorCheck = Callable[[Op], str | None]
 
 @dataclass(frozen=True)
 class TargetSet:
-    """The targets that must all be able to run a model.  ``is_default``: whether the user named no target."""
+    """The targets that must all be able to run a model.
+
+    ``is_default``: whether the user made no choice, so that the default of the format was taken.
+    """
 
     targets: tuple[Target, ...] = ()
     is_default: bool = False
@@ -62,8 +65,9 @@ NO_TARGETS = TargetSet()
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the targets that ``choice`` names; the name NO_TARGET adds none.
 
-    None stands for the default target of ``format``; but if the table of this target is not complete
-    (``Target.is_complete``), return no target.  A complete table says of every operator whether it runs.
+    None stands for the default target of ``format``, the name of a file format.  Return no target if the
+    format has no default, or if the table of the default is not complete (``Target.is_complete``).  A
+    complete table says of every operator whether it runs.
     Raise UnsupportedError for an unknown name, ModelError if ``choice`` is not a TargetChoice.
     """
     if choice is None:

@@ -2,8 +2,9 @@
 """Tools for authors of passes and operators; circlekit's own tests use them, too.
 
 ``check_pass`` tests a pass with its recipes; it raises ``PassTestError``.  ``random_model`` generates models.
-``tflite_of`` returns the TFLite file of a model.  ``run_litert`` runs such a file in LiteRT,
-``run_litert_forked`` does so in another process; ``is_available`` says whether LiteRT is installed.
+``tflite_of`` returns the TFLite file of a model.  ``run_litert`` runs such a file once in LiteRT;
+``run_litert_forked`` runs it in another process, once for each item of a list of inputs.  ``is_available``
+says whether LiteRT is installed.
 ``format_columns`` formats a table as text.
 """
 

@@ -18,7 +18,7 @@ from circlekit.ir.shape_inference import check_shapes
 from circlekit.passes.engine.pass_manager import run_passes
 from circlekit.passes.engine.registry import find_pass, select_passes
 from circlekit.recipes.dredd import run_case
-from circlekit.recipes.dredd_cases import TEXT, Case, cases_of, recipes_in
+from circlekit.recipes.dredd_cases import CK_SUFFIX, Case, cases_of, recipes_in
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules.rule import RuleBlock
 from circlekit.rewrite import Rewrite
@@ -88,9 +88,13 @@ def check_pass(
             except CirclekitError as error:
                 failures.append(f"{case.name}: {error}")
     if not positives:
-        failures.append(f"expected a recipe that shows what {name} rewrites; add one, such as {name}{TEXT}")
+        failures.append(
+            f"expected a recipe that shows what {name} rewrites; add one, such as {name}{CK_SUFFIX}"
+        )
     if kind.has_conditions and not near_misses:
-        expected = f"one with the rule {NEAR_MISS_RULE} for each condition, such as {name}-CONDITION{TEXT}"
+        expected = (
+            f"one with the rule {NEAR_MISS_RULE} for each condition, such as {name}-CONDITION{CK_SUFFIX}"
+        )
         alternative = "set has_conditions = False in a pass without conditions"
         failures.append(f"expected a near miss that {name} refuses; add {expected}, or {alternative}")
     if failures:
@@ -114,7 +118,7 @@ def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) 
     """Yield the cases of all ``recipes`` for the pass ``name``; recipes given as text go into ``folder``."""
     for number, item in enumerate([recipes] if isinstance(recipes, str | Path) else recipes):
         if isinstance(item, str) and "{" in item:  # a text, not a path
-            path = folder / f"{name}-{number}{TEXT}"
+            path = folder / f"{name}-{number}{CK_SUFFIX}"
             path.write_text(item, encoding="utf-8")
             yield from cases_of(path, passes=[name])
         elif item != "" and Path(item).is_dir():  # Path("") is the working directory

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random attributes and quantization parameters of operators.
 
-``m``: the builder of the model, which draws random numbers.  ``kind``: the class of an operator.
+``m``: a model builder; it draws the random numbers.  ``kind``: the class of an operator.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> di
         return {}
     sizes, taps, wanted = m.shape(data)[1:3], m.shape(filter)[1:3], tuple(m.array(output)[1:3].tolist())
     for strides in product((1, 2, 3), repeat=2):
-        pairs = tuple(zip(sizes, strides, taps, strict=False))
+        axes = tuple(zip(sizes, strides, taps, strict=False))
         for padding, made in (
-            (Padding.SAME, tuple(size * stride for size, stride, _ in pairs)),
-            (Padding.VALID, tuple((size - 1) * stride + tap for size, stride, tap in pairs)),
+            (Padding.SAME, tuple(size * stride for size, stride, _ in axes)),
+            (Padding.VALID, tuple((size - 1) * stride + tap for size, stride, tap in axes)),
         ):
             if made == wanted:
                 return {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}

@@ -47,7 +47,7 @@ def proposal(
     """
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
     if name == "output_shape" and len(shape) == 4:
-        return _transposed_size(m, shape, chosen)
+        return _transposed_conv_shape(m, shape, chosen)
     if name == "size" and len(shape) == 4 and kind.code.startswith("RESIZE"):
         return [1 + m.below(8), 1 + m.below(8)]
     channels = shape[-1] if shape else 1
@@ -108,7 +108,7 @@ def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
     return (2, *shape) if m.chance(0.3) else tuple(2 if d == 1 and m.chance(0.5) else 1 for d in shape)
 
 
-def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
+def _transposed_conv_shape(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
     """Return an output shape of a transposed convolution, for random strides 1 to 3 and a random padding.
 
     ``shape``: that of the data.  ``chosen``: has the filter, see ``proposal``.

@@ -74,7 +74,7 @@ class ArgumentParser:
     arguments: list[Argument] = field(default_factory=list)
 
     def add_argument(self, *names: str, action: type[Action] = Action, dtype: type = str) -> None:
-        """Add an argument; raise DriverError, in ONE's words, if it is not valid."""
+        """Add an argument (see ``Argument``); raise DriverError, in ONE's words, if it is not valid."""
         known = {key for argument in self.arguments for key in argument.keys}
         dashed = [name.startswith("-") for name in names]
         faults = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of circle-mpqsolver and of ``one-quantize --ampq``: read the errors of tensors, and bisect."""
+"""For circle-mpqsolver and ``one-quantize --ampq``: read the errors of tensors, and bisect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bisect(
     errors: Mapping[str, float] | None,
     observer: SearchObserver | None,
 ) -> Configuration:
-    """Print the settings of a bisection on the samples ``data``; return the configuration that it finds.
+    """Print the settings of a bisection, and run it on the samples ``data``; return its configuration.
 
     ``data``, ``data_format``: arguments of ``samples_of``.  The others are arguments of ``Solver.bisect``.
     Raise UnsupportedError if ``ratio`` is not 0 to 1, and the errors of both functions.

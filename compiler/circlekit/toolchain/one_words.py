@@ -30,8 +30,8 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
     - A FileError that begins with ``source`` or says "cannot be read" becomes another FileError.
     - Any other FileError becomes a NotWrittenError.
 
-    The last two rules guess which path a FileError is about.  The guess is wrong in two cases: if both paths
-    are equal, a failed write becomes a FileError; if the standard input is closed, the error becomes a
+    The last two rules guess which path a FileError is about.  It may be wrong: if both paths are
+    equal, a failed write becomes a FileError; if the standard input is closed, the error becomes a
     NotWrittenError.
     """
     try:
@@ -41,7 +41,8 @@ def one_words(source: str, target: str, failed: str = "Failed to export") -> Ite
         if reason != error.message or "cannot be read" in reason:
             place = f"{source}: " if source else ""
             raise FileError(f"{UNREADABLE}: {place}{reason}", *error.where) from None
-        raise NotWrittenError(f"{failed} {target!r}: {error.message.removeprefix(f'{target}: ')}") from None
+        reason = error.message.removeprefix(f"{target}: ")
+        raise NotWrittenError(f"{failed} {target!r}: {reason}", *error.where) from None
     except (FormatError, ParseError) as error:
         if not source:
             raise

@@ -84,7 +84,7 @@ def _parser(session: Session) -> argparse.ArgumentParser:
     parser.add_argument("-v", "--version", action="store_true", help="show program's version number and exit")
     parser.add_argument("-V", "--verbose", action="store_true", help="output additional information")
     parser.add_argument("-C", "--config", help="run with configuration file (.cfg, or .toml)")
-    parser.add_argument("-S", "--section", help=argparse.SUPPRESS)
+    parser.add_argument("-S", "--section", help=argparse.SUPPRESS)  # accepted without effect, as in ONE
     parser.add_argument(
         "-O",
         metavar="OPTIMIZATION",
@@ -117,7 +117,7 @@ def _main(words: list[str], session: Session) -> None:
 
 
 def _check(arguments: argparse.Namespace, session: Session) -> None:
-    """Raise UsageFault, in ONE's words, for options that do not fit together."""
+    """Raise UsageFault, in ONE's words, for a wrong name after -O or options that exclude each other."""
     if arguments.O:
         if " " in arguments.O:
             raise UsageFault("Not allowed to have space in the optimization name")
@@ -134,7 +134,10 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
 
 
 def _warn_of_ignored(arguments: argparse.Namespace, session: Session) -> None:
-    """Print a warning for each option that has no effect beside the others; ONE ignores it in silence."""
+    """Print a warning for each shown option that has no effect beside the others.
+
+    ONE ignores these options in silence.
+    """
     used, ignored = "-W", {"-O": arguments.O, "-T": arguments.target}
     if arguments.config:
         used, ignored = "-C", {"-W": arguments.workflow}
@@ -150,7 +153,8 @@ def _warn_of_ignored(arguments: argparse.Namespace, session: Session) -> None:
 class Ready:
     """A step with checked options, ready to run.
 
-    ``run``: runs the step, prints its errors, and returns its exit code.
+    ``run``: runs the step, prints its errors, and returns its exit code.  It raises DriverError if an import
+    program of the user cannot be started.
     ``reads``: the paths of the models that it reads.
     """
 
@@ -171,7 +175,7 @@ class Choice:
 
 
 def workflow_steps(path: str, session: Session) -> list[Ready]:
-    """Return the steps of the workflow file ``path`` in the order to run them; all are checked.
+    """Return the steps of the workflow file ``path`` in the order to run them, checked as by ``_ready``.
 
     Raise DriverError for a wrong file, StepFailed for wrong options of a step.
     """
@@ -194,7 +198,7 @@ def run_steps(steps: Sequence[Ready], session: Session) -> None:
 
 
 def configured_steps(configuration: Configuration, session: Session, choice: Choice) -> list[Ready]:
-    """Return the steps of a configuration file in the order to run them; all are checked.
+    """Return the steps of a configuration file in the order to run them, checked as by ``_ready``.
 
     Raise DriverError for a wrong file, StepFailed for wrong options of a step.
     """
@@ -277,7 +281,8 @@ def _groups(configuration: Configuration, choice: Choice, session: Session) -> s
 def _ready(name: str, words: list[str], session: Session, path: str, where: str) -> Ready:
     """Check the command line ``words`` for the driver ``name``; return the step that runs it.
 
-    ``path``: the file that asks for the step.  ``where``: the place in that file, for errors.
+    ``where``: the place in the file that asks for the step.  It is added to the message of an error that does
+    not contain ``path``: the configuration file, or ``where`` itself for a step of a workflow.
     If circlekit has no driver ``name``, an import program of the user may have that name; its command line
     is not checked.  If an option is wrong, print the error and raise StepFailed.
     """
@@ -317,12 +322,14 @@ def _step(step: Step, session: Session) -> Ready:
 def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
     """Return the words of a command line of ``driver`` for the ``keys`` of a step in a workflow file.
 
-    The words of the key ``command`` stand after ``--``.  For a driver that accepts any unknown words, an
-    unknown key gives ``--KEY TEXT``; for other drivers, an unknown key is an error.
+    For a driver that accepts any unknown words, an unknown key gives ``--KEY TEXT``; for other drivers, an
+    unknown key is an error.  The words of the key ``command`` come last.  If there is such a key, ``--``
+    stands before all words that are not the driver's own.
     ``where``: the place of the step, for errors.  Raise DriverError for an unknown key or a wrong value.
     """
     options = {option.key: option for option in driver.options}
     words: list[str] = []
+    foreign: list[str] = []
     for key, text in keys.items():
         option = options.get(key.replace("-", "_"))
         if key == "command":
@@ -331,8 +338,13 @@ def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
             near = did_you_mean(key, list(options))
             message = f"{driver.name}: the following arguments are unrecognized: {key}"
             raise DriverError("", f"{message} ({where}{near})")  # "": wrong usage
+        if option is None:
+            foreign += [f"--{key}", text]
+            continue
         try:
-            words += [f"--{key}", text] if option is None else option.words(option.read(text))
+            words += option.words(option.read(text), is_joined=True)
         except ValueError as error:
             raise DriverError("ValueError", f"{where}: {driver.name}: {key}: {error}") from None
-    return [*words, *(["--", *keys["command"].split()] if "command" in keys else [])]
+    if "command" in keys:
+        foreign = ["--", *foreign, *keys["command"].split()]
+    return words + foreign

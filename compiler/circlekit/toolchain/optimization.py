@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work of one-optimize: run the passes that flags, a configuration file or optimization groups switch on.
 
-An optimization group is a file with options of one-optimize, such as O1.cfg.  The options may be pipelines,
-which are lists of passes (such as the pipeline O1), single passes, and settings of passes.
+An optimization group is a file with options of one-optimize, such as O1.cfg.  Each of these options is
+a pipeline (a list of passes, such as O1), a single pass, or a setting of a pass.
 """
 
 from __future__ import annotations

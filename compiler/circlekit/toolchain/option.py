@@ -33,8 +33,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a driver: the key ``name`` in configuration files, the flag ``--name`` on command lines.
+    """An option of a driver: ``name`` in configuration files, the flag ``--name`` on command lines.
 
+    In configuration files, ``-`` and ``_`` in names are the same.
     ``help``: its text on the help page.  ``short``: the short flag with its dash, such as ``-i``.
     ``kind``: what follows the flag.
     ``default``: the value if the option is not given; None: there is no value then.
@@ -74,7 +75,7 @@ class Option:
         text = self.help.replace("%", "%%") if self.is_shown else argparse.SUPPRESS
         for value, help in self.constants.items():
             parser.add_argument(
-                f"--{value}", action="store_const", dest=self.key, const=value, help=help,
+                f"--{value}", action="store_const", dest=self.key, const=value, help=help.replace("%", "%%"),
                 default=argparse.SUPPRESS,
             )  # fmt: skip
         if self.constants:
@@ -117,16 +118,20 @@ class Option:
         self.parse(text)
         return [text] if self.kind is Kind.REPEATED else text
 
-    def words(self, value: Any) -> list[str]:
-        """Return the words of a command line that set the option to ``value``; [] for None and False."""
+    def words(self, value: Any, is_joined: bool = False) -> list[str]:
+        """Return the words of a command line that set the option to ``value``; [] for None and False.
+
+        ``is_joined``: write flag and text as one word, ``--name=text``.  A driver takes a text that begins
+        with ``-`` only in this form; ONE's programs do not know it.
+        """
         if value is None or value is False:
             return []
         if self.kind is Kind.SWITCH:
             return [f"--{self.name}"]
-        if self.constants:
-            return [f"--{value}"]
-        values = value if self.kind is Kind.REPEATED else [value]
-        return [word for text in values for word in (f"--{self.name}", str(text))]
+        texts = value if self.kind is Kind.REPEATED else [value]
+        if is_joined:
+            return [f"--{self.name}={text}" for text in texts]
+        return [word for text in texts for word in (f"--{self.name}", str(text))]
 
 
 SWITCH_WORDS = {
@@ -195,8 +200,8 @@ def one_line(error: CirclekitError) -> str:
 def naming(path: str, where: str) -> Iterator[None]:
     """Append ``where`` to the message of a UsageFault or DriverError that the ``with`` block raises.
 
-    ``path``: a configuration or workflow file; if the message contains it, the message stays as it is.
-    ``where``: a place in this file.
+    ``where``: a place in a configuration or workflow file.
+    ``path``: this file, or ``where`` again; if the message contains it, the message stays as it is.
     """
     try:
         yield

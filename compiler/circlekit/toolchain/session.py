@@ -89,8 +89,9 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Write all that the methods of this session print or log in the block to the file OUTPUT.log.
+        """Write all that the methods of this session print or log in the block to a log file.
 
+        ``output``: the path of the driver's output; the path of the log is this path with .log appended.
         The output of programs is included if ``run`` or ``require`` runs them.
         Raise DriverError if the file cannot be written.
         """
@@ -156,6 +157,7 @@ class Session:
     def run(self, words: Sequence[str], prefix: str = "", *, is_listed: bool = True) -> int:
         """Run another program; print and log its output; return its exit code.
 
+        If signal N ends the program, the exit code is 128 + N, as in shells.
         ``words``: its command line.  ``prefix``: what to print before each line of its standard error.
         ``is_listed``: whether the command line is written to the log.
         Raise DriverError if the program cannot be started or the log cannot be written.
@@ -173,13 +175,12 @@ class Session:
             errors = thread.submit(self._forward, process.stderr, sys.stderr, prefix)
             self._forward(process.stdout, sys.stdout, "")
             errors.result()
-        return process.returncode
+        code = process.returncode
+        return 128 - code if code < 0 else code  # less than 0: minus the number of a signal
 
     def require(self, words: Sequence[str], prefix: str = "") -> None:
         """Run another program as ``run`` does; raise StepFailed if it fails."""
         code = self.run(words, prefix)
-        if code < 0:  # minus the number of a signal
-            code = 128 - code
         if code:
             raise StepFailed(words[0], code)
 

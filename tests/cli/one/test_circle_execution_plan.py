@@ -112,6 +112,14 @@ def test_wrong_flags_are_refused(
     assert not out.exists()
 
 
+def test_plan_and_allocations_are_different_files(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = net.with_suffix(".circle")
+    assert main([str(net), str(out), "--save_allocations", f"{out.parent}/./{out.name}"]) == 1
+    assert "expected different files to write" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([str(net), str(out), "--save_allocations", f"{out}.json"]) == 0
+
+
 def test_offsets_of_4_gib_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The input and the result of NEG have 4 GiB each; the node of the graph output comes after them."""
     (tmp_path / "net.ck").write_text("graph main(%x: f32[1024,1024,1024]) -> %y { %y = Neg(%x) }")

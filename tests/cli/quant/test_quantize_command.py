@@ -34,8 +34,11 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *words: str) -> int:
-    net, out = str(folder / "net.ck"), str(folder / "out.tflite")
-    return main(["quantize", net, out, "--no-auto", *words])
+    return run_as_given(folder, "--no-auto", *words)
+
+
+def run_as_given(folder: Path, *words: str) -> int:
+    return main(["quantize", str(folder / "net.ck"), str(folder / "out.tflite"), *words])
 
 
 def test_the_result_says_what_stays_float(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +65,21 @@ def test_without_data_the_error_names_the_flags(files: Path, capsys: pytest.Capt
     assert run(files) == 2
     assert "int8 needs the ranges of activations: expected --inputs, --random" in capsys.readouterr().err
     assert not (files / "out.tflite").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--scheme", "weight_int8", "--set", "SOFTMAX=int8"]], ids=str)
+@pytest.mark.parametrize("dtype", ["f16", "i8"])
+def test_a_dequantize_of_weights_states_no_ranges_if_it_reads_floats(
+    dtype: str, words: list[str], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --scheme weight_int8, quantize takes no scales from the model."""
+    form = "quant(scale: 0.1)" if dtype == "i8" else ""
+    weights = f"%s = const {dtype}[16,99] {form} constant(1)\n  %w = Dequantize(%s)"
+    (files / "net.ck").write_text(LAYERS.replace("%w = const f32[16,99] gaussian(0, 0.3)", weights))
+    states_ranges = dtype == "i8" and not words
+    assert run(files, *words) == (0 if states_ranges else 2)
+    said = "int8 needs the ranges of activations: expected --inputs" in capsys.readouterr().err
+    assert said is not states_ranges
 
 
 def test_a_model_that_states_its_ranges_needs_no_data(files: Path) -> None:
@@ -133,11 +151,18 @@ def test_sources_of_ranges_exclude_each_other(files: Path, capsys: pytest.Captur
         assert "exclude each other" in capsys.readouterr().err
 
 
-def test_a_plan_decides_everything(files: Path) -> None:
+def test_a_plan_decides_everything(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan, out = str(files / "plan.json"), files / "out.tflite"
     assert run(files, "--random", "2", "--save-plan", plan, "--set", "SOFTMAX=int16x8") == 0
     written = out.read_bytes()
-    assert run(files, "--plan", plan) == 0
+    assert run_as_given(files, "--plan", plan) == 0
     assert out.read_bytes() == written
-    for words in (["--float", "SOFTMAX"], ["--only", "y"], ["--budget", "20%"], ["--target-sqnr", "9"]):
-        assert run(files, "--plan", plan, *words) == 2
+    for words in (
+        ["--float", "SOFTMAX"], ["--set", "SOFTMAX=int8"], ["--only", "y"], ["--budget", "20%"],
+        ["--target-sqnr", "9"], ["--scheme", "int8"], ["--io", "float"], ["--raise-to", "float"],
+        ["--estimator", "min_max"], ["--target", "litert"], ["--no-optimize"], ["--no-auto"],
+        ["--seconds", "1"], ["--without", "gptq"],
+    ):  # fmt: skip
+        assert run_as_given(files, "--plan", plan, *words) == 2, words
+        assert "--plan decides everything" in capsys.readouterr().err
+    assert run_as_given(files, "--plan", plan, "--save-plan", f"{plan}.again", "--json") == 0

@@ -109,6 +109,9 @@ def test_paths_are_checked_before_the_run(
         (ONE_RECORD, ["a", "b"], TWO_RECORDS, "output0"),
         (TWO_RECORDS, ["a", "b"], TWO_RECORDS, None),
         (TWO_RECORDS, ["a", "b"], ONE_RECORD, "first/output0"),
+        # the labels of records in raw files of this module: folders output0, output1
+        ({"output0": [A, B], "output1": [B, A]}, ["a", "b"], {"output0": [A, B], "output1": [B, A]}, None),
+        ({"output0": [A, B], "output1": [B, A]}, ["a"], {"output0": [A], "output1": [B]}, "output0/output1"),
         (TWO_RECORDS, ["a", "b"], {"second": [A, B], "third": [A, B]}, "first/output0"),
     ],
 )

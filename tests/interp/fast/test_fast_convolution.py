@@ -17,7 +17,7 @@ from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.numerics.output_stage import Kernels, following
-from tests.ops.litert import const, var
+from tests.ops.litert import assert_close, const, var
 from tests.ops.quantized import draw, draw_zero, generator, quantized
 
 ACTIVATIONS = [Activation.NONE, Activation.RELU, Activation.RELU6]
@@ -29,14 +29,7 @@ def check_fast(op: Op, *arrays: Array | None) -> Array:
     assert kernel is not None
     with np.errstate(all="ignore"):
         wanted, got = op.kernel(*arrays), kernel(*arrays)
-    assert got.dtype == wanted.dtype
-    assert got.shape == wanted.shape
-    if wanted.dtype.kind == "f":
-        np.testing.assert_allclose(
-            got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0))
-        )
-    else:
-        np.testing.assert_array_equal(got, wanted)
+    assert_close(got, wanted)
     return got
 
 
@@ -71,7 +64,10 @@ def test_float_conv_2d(index: int, block_bytes: int, monkeypatch: pytest.MonkeyP
 
 
 def integer_layer(kind: type[Op], rng: np.random.Generator, dtype: DType, index: int) -> tuple[Op, list[Any]]:
-    """Return an operator on integers, and its arrays; the scale lets the results spread over their range."""
+    """Return an operator on integers, and its arrays; the scale lets the results spread over their range.
+
+    If ``index`` is odd, the filter has a scale for each channel, unless ``dtype`` is u8.
+    """
     depth, units = int(rng.integers(1, 7)), int(rng.integers(1, 20))
     taps = tuple(int(n) for n in rng.integers(1, 4, 2))
     attributes = window(rng, dilated=kind is not TransposeConv)
@@ -110,7 +106,8 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
     distinct = 0
     with following(flavor):
         for index in range(6):
-            monkeypatch.setattr(convolution, "KEPT_WEIGHT_BYTES", (0, 1 << 20)[index % 2])
+            # ``index`` % 2 decides whether there is one scale or one for each channel
+            monkeypatch.setattr(convolution, "KEPT_WEIGHT_BYTES", (0, 1 << 20)[index // 2 % 2])
             rng = generator("fast", kind.__name__, dtype.short, index)
             op, arrays = integer_layer(kind, rng, dtype, index)
             distinct = max(distinct, len(np.unique(check_fast(op, *arrays))))
@@ -118,8 +115,8 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
 
 
 @pytest.mark.parametrize(("depth", "is_exact"), [(16, True), (17, False)])
-def test_sums_of_all_taps_count(depth: int, is_exact: bool) -> None:
-    """The fast stage computes sums below 2^21.  Here, 4 taps add up to 255 * 128 * 4 * depth.
+def test_the_bound_of_a_sum_includes_all_taps(depth: int, is_exact: bool) -> None:
+    """The fast stage is exact for sums below 2^21.  Here, 4 taps add up to 255 * 128 * 4 * depth.
 
     That is 2088960 for depth 16 and 2219520 for depth 17; 2^21 is 2097152.
     """

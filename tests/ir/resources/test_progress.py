@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.ir.resources.progress import Forwarded, Progress, progress, watched
+from circlekit.ir.resources.progress import Forwarder, Progress, progress, watched
 
 
 class Recorder(Progress):
@@ -38,13 +38,13 @@ def test_the_innermost_watcher_gets_the_reports() -> None:
 
 def test_reports_are_forwarded_with_their_defaults_and_the_place_of_steps() -> None:
     with watched(Recorder()) as outer:
-        forwarded = Forwarded("of net.circle")
-    forwarded.begin("reading")
-    forwarded.begin("writing", 5, "bytes")
-    forwarded.expect(4)
-    forwarded.advance()
-    forwarded.advance(2, "1 failed")
-    forwarded.finish_file("a.circle")
+        forwarder = Forwarder("of net.circle")
+    forwarder.begin("reading")
+    forwarder.begin("writing", 5, "bytes")
+    forwarder.expect(4)
+    forwarder.advance()
+    forwarder.advance(2, "1 failed")
+    forwarder.finish_file("a.circle")
     assert outer.reports == [
         ("reading of net.circle", 0, ""), ("writing of net.circle", 5, "bytes"), ("expect", 4),
         ("advance", 1, ""), ("advance", 2, "1 failed"), ("file", "a.circle"),

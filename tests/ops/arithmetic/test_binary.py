@@ -12,10 +12,11 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import i8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import REGISTRY
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.binary import Add, AddN, Atan2, Maximum, Minimum, Mul, Pow, Sub
 from circlekit.ops.arithmetic.division import Div, FloorDiv, FloorMod
 from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.quantized import quantized
 
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((2, 3, 4), (2, 3, 4)),
@@ -46,13 +47,15 @@ CASES = [
 
 
 def numbers(name: str, dtype: str, shape: tuple[int, ...], spread: float = 40.0) -> Array:
-    """Return nonzero numbers of both signs (of one sign if unsigned)."""
+    """Return nonzero numbers of both signs (of one sign if unsigned); complex ones with an imaginary part."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     drawn = rng.normal(0, spread, shape)
     if np.dtype(dtype).kind == "u":
         drawn = np.abs(drawn)
     if np.dtype(dtype).kind != "f":
         drawn = np.clip(drawn, -120, 120)
+    if np.dtype(dtype).kind == "c":
+        drawn = drawn + 1j * drawn[..., ::-1]
     array = np.asarray(drawn.astype(dtype))
     return np.where(array == 0, np.ones_like(array), array)
 
@@ -71,10 +74,11 @@ def test_fused_activation(code: str, act: Activation, dtype: str) -> None:
     check(REGISTRY[code](var(x), var(y), act=act), x, y)
 
 
-def test_fused_activation_of_scalars() -> None:
-    x, y = np.float32(-2.0), np.float32(0.5)
-    op = Add(const(x), const(y), act=Activation.RELU)
-    assert isinstance(kernel_results(op, [])[0], np.ndarray)
+def test_a_fused_activation_of_scalars_gives_an_array() -> None:
+    op = Add(const(-2.0, np.float32), const(0.5, np.float32), act=Activation.RELU)
+    (result,) = kernel_results(op, [])
+    assert isinstance(result, np.ndarray)
+    assert (result.shape, float(result)) == ((), 0.0)
 
 
 @pytest.mark.parametrize("kind", [Add, Sub, Mul])
@@ -98,8 +102,9 @@ def test_extremes_of_nan(kind: type[Maximum]) -> None:
 
 def test_float_division_by_zero() -> None:
     x, y = np.array([1, -1, 0], np.float32), np.zeros(3, np.float32)
-    # a kernel with a fused activation, even NONE, clamps infinities to the largest finite numbers
-    check(Div(var(x), var(y)), x, y)
+    # DIV has a fused activation, so even with NONE it clamps infinities to the largest finite numbers
+    (quotients,) = check(Div(var(x), var(y)), x, y)
+    assert quotients[0] == np.finfo(np.float32).max
     check(Atan2(var(x), var(y)), x, y)
     (out,) = kernel_results(FloorDiv(var(x), var(y)), [x, y])  # LiteRT refuses it
     np.testing.assert_array_equal(out, [np.inf, -np.inf, np.nan])
@@ -115,6 +120,14 @@ def test_a_floor_mod_of_zero_has_the_sign_of_the_dividend() -> None:
     x, y = np.array([-0.0, 0.0, 4, -4, 4, -1], np.float32), np.array([2, -2, -2, 2, -3, np.inf], np.float32)
     (out,) = check(FloorMod(var(x), var(y)), x, y)
     np.testing.assert_array_equal(np.signbit(out), [True, False, False, True, True, False])
+
+
+def test_a_quotient_above_all_integers_is_the_largest() -> None:
+    """That is -2^31 / -1 only."""
+    x = np.array([-(2**31), -(2**31), 1 - 2**31, 2**31 - 1], np.int32)
+    y = np.array([-1, 1, -1, -1], np.int32)
+    (out,) = check(Div(var(x), var(y)), x, y)
+    assert out[0] == 2**31 - 1
 
 
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
@@ -180,15 +193,13 @@ def test_operands_of_other_dtypes_or_shapes_are_shape_errors() -> None:
 
 @pytest.mark.parametrize("kind", [Add, Sub, Div])
 def test_quantized_operands_need_a_quantized_result(kind: type[Add]) -> None:
-    quantizations = [Quantization.per_tensor(s) for s in (0.1, 0.2)]
-    data = np.ones(2, np.int8)
-    left, right = (Value("", i8, (2,), data, q) for q in quantizations)
+    left, right = (quantized(i8, (2,), scale, data=np.ones(2, np.int8)) for scale in (0.1, 0.2))
     with pytest.raises(ModelError, match="expected a scale, got i8 without"):
         kernel_results(kind(left, right), [])
 
 
-def test_equally_quantized_extremes_need_no_rescaling() -> None:
-    quantization = Quantization.per_tensor(0.1, 3)
+@pytest.mark.parametrize("kind", [Maximum, Minimum])
+def test_equally_quantized_extremes_need_no_rescaling(kind: type[Maximum]) -> None:
     x, y = np.array([-5, 7], np.int8), np.array([2, 1], np.int8)
-    left, right = (Value("", i8, (2,), None, quantization) for _ in range(2))
-    check(Maximum(left, right), x, y)
+    left, right = (quantized(i8, (2,), 0.1, 3) for _ in range(2))
+    check(kind(left, right), x, y)

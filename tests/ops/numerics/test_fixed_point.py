@@ -83,11 +83,11 @@ def test_multiply_per_channel() -> None:
 
 
 @pytest.mark.parametrize("shift", [-31, -12, -1, 0, 3, 7])
-def test_multiply_wide(shift: int) -> None:
+def test_multiply_int64(shift: int) -> None:
     rng = generator("wide", shift)
     for mantissa in (1 << 30, (1 << 31) - 1, int(rng.integers(1 << 30, 1 << 31))):
-        short = min((mantissa + (1 << 15)) >> 16, 0x7FFF)
-        xs = [int(x) for x in rng.integers(-(1 << 46), 1 << 46, 300) >> rng.integers(10, 46, 300)]
+        short = min((mantissa + (1 << 15)) >> 16, 0x7FFF)  # rounded to 15 bits
+        xs = [int(x) for x in rng.integers(-(1 << 47), 1 << 47, 300) >> rng.integers(0, 47, 300)]
         got = multiply_by_quantized_multiplier_int64(
             np.array(xs), QuantizedMultiplier(np.array(mantissa), np.array(shift))
         )
@@ -105,7 +105,9 @@ def test_the_steps_of_a_multiplication() -> None:
         assert saturating_left_shift(np.array(a), bits).tolist() == limited
 
 
-@pytest.mark.parametrize("real", [1e-12, 2.0**-33, 1e-9, 0.1, 0.5, 1 - 2.0**-33, 1.0, 1.5, 200.0, 2.0**20])
+@pytest.mark.parametrize(
+    "real", [1e-12, 2.0**-33, 2.0**-32, 1e-9, 0.1, 0.5, 1 - 2.0**-33, 1.0, 1.5, 200.0, 2.0**20]
+)
 def test_quantize_multiplier(real: float) -> None:
     by = quantize_multiplier(real)
     if real < 2.0**-32:

@@ -100,8 +100,8 @@ def test_inner_tensors_of_an_lstm(form: frozenset[str]) -> None:
     assert with_range == set(op.inner_values(*arrays_of(op, x, rng))) - {"cell_state"}
     *sums, hidden = inner
     assert {tensor.fixed_scale for tensor in sums} <= {None, GATE_SCALE}
-    assert not any(tensor.follows_result or tensor.is_negated for tensor in sums)
-    assert hidden.is_negated
+    assert not any(tensor.follows_result or tensor.negates_zero_point for tensor in sums)
+    assert hidden.negates_zero_point
     assert hidden.follows_result == ("projection" not in form)
     assert hidden.fixed_scale is None
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks as exporters from PyTorch write them: NCHW, with transposes around each convolution."""
+"""A builder of networks as exporters from PyTorch write them.
+
+Images are NCHW, with transposes around the operators that need NHWC, such as convolutions.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from circlekit.ops.reduction.normalization import Softmax
 from circlekit.ops.reduction.reduce import Mean
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+"""The permutations that turn an image into this layout."""
 
 
 class Net:

@@ -235,3 +235,15 @@ def test_factors_move_before_views_if_each_channel_keeps_its_own(call: str) -> N
             found = np.broadcast_to(factor.array().reshape(-1), (4,))
             np.testing.assert_array_equal(found, np.concatenate(expected))
     assert moved >= 4
+
+
+def test_an_addition_moves_over_a_concatenation_if_only_its_channels_are_known() -> None:
+    text = """graph main(%x: f32[1,?,?,3]) -> %y {
+      %w = const f32[2,1,1,3] gaussian(0, 0.3)
+      %v = const f32[3,1,1,3] gaussian(0, 0.3)
+      %a = Conv2D(%x, %w, none)
+      %b = Conv2D(%x, %v, none)
+      %c = Concatenation(%a, %b) {axis: -1}
+      %y = Add(%c, [0.5, 1.0, -2.0, 3.0, 0.25])
+    }"""
+    check_pass(text, "forward_batchnorm_over_concat", ["Conv2D", "Conv2D", "Add", "Add", "Concatenation"])

@@ -141,10 +141,19 @@ def test_a_run_continues_with_strings_and_constants_that_are_read_again(tmp_path
     assert found["x"].minima == [0, 1, 2]
 
 
-def test_a_state_with_another_extension_is_refused_before_samples_are_run(model: ck.Model) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("state.txt", r"state\.txt: expected the extension \.json or \.npz"),
+        ("missing/state.json", r"state\.json: the directory .*missing does not exist"),
+    ],
+)
+def test_a_state_that_cannot_be_written_is_refused_before_samples_are_run(
+    name: str, message: str, model: ck.Model, tmp_path: Path
+) -> None:
     given = samples()
-    with pytest.raises(FileError, match=r"state\.txt: expected the extension \.json or \.npz"):
-        ck.calibrate(model, given, state="state.txt")
+    with pytest.raises(FileError, match=message):
+        ck.calibrate(model, given, state=tmp_path / name)
     assert len(list(given)) == 9
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from flatbuffers import flexbuffers
 
 from circlekit.api.models import parse
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i16, u8
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.one.formulas import integer_limits
@@ -178,7 +180,8 @@ def test_constants_of_onnx_models_get_4_bits_if_they_fit(
             ("%r = Neg", "%q = Opaque(%a, %k, %n) " + CODE.replace("$", "Quantize") + ": i16[2] %r = Neg"),
             "%q: expected that only ONNXDequantizeLinear reads it",
         ),
-        (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%k: expected a computed value, got a constant"),
+        (("Opaque(%r, %y_s", "Opaque(%k, %y_s"), "%y_q: expected a computed value as operand"),
+        (("Opaque(%r, %y_s", "Opaque(none, %y_s"), "%y_q: expected a computed value as operand"),
         (("Opaque(%r, %y_s", "Opaque(%x, %y_s"), "%x has two different scales, zero points or dtypes"),
         (
             (
@@ -286,3 +289,43 @@ def test_scales_of_a_constant_in_onnx_models_belong_to_the_axis_of_the_operator(
     assert bias.quantization is not None
     assert bias.quantization.scale.tolist() == [0.25 * scale for scale in scales]
     assert (bias.array() * bias.quantization.scale).tolist() == [0.5, -0.25]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Cast(%a) : i32[2]", [1, -2]),
+        ("Cast(%a) : f64[2]", [1.5, -2.0]),
+        ("Where(%a)", [[0], [1]]),
+    ],
+)
+def test_operators_that_stay_float_read_real_numbers(line: str, expected: list[Any]) -> None:
+    model = parse(f"graph main(%x: f32[2]) -> %y {{{onnx_pair('x', 'a', 'u8', '0.5', 100)}\n%y = {line}\n}}")
+    quantize_onnx_model(model)
+    assert kinds(model)[0] == "DEQUANTIZE"
+    (y,) = Interpreter(model).run([np.array([103, 96], np.uint8)])  # 1.5 and -2.0
+    assert y.tolist() == expected
+
+
+def test_operators_that_stay_float_keep_float_operands_and_results() -> None:
+    """The custom operator reads a quantized tensor twice, a quantized constant and an integer constant."""
+    model = parse(
+        f"""graph main(%x: f32[2]) -> %y {{
+          %wi = const i8[2] [1, 2]
+          %wz = const i8[1] [0]{onnx_pair("x", "a", "i16", "0.5")}
+          %r = Reshape(%a, [2]) : f32[2]
+          %w = Opaque(%wi, %a_s, %wz) {CODE.replace("$", "Dequantize")} : f32[2]
+          %f = Opaque(%a, %r, %w, %wi, none) {{code: "CUSTOM", custom_code: "Other"}} : f32[2]
+          {onnx_pair("f", "b", "i16", "0.25")}
+          %y = Neg(%b)
+        }}"""
+    )
+    quantize_onnx_model(model)
+    other = next(op for op in model.main if op.code == "CUSTOM")
+    assert [None if v is None else v.dtype for v in other.inputs] == [f32, f32, f32, DType.INT8, None]
+    assert other.output.dtype is f32
+    assert sorted(kinds(model)) == ["CUSTOM", *["DEQUANTIZE"] * 3, "NEG", "QUANTIZE", "RESHAPE"]
+    assert [v.dtype for v in (*model.main.inputs, *model.main.outputs)] == [i16, i16]
+    quantized = other.output.users[0].output.quantization
+    assert quantized is not None
+    assert quantized.scale.tolist() == [0.25]

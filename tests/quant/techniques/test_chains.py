@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import random
-from contextlib import suppress
-
 import numpy as np
 
 import circlekit
 from circlekit.api.one_tools import equalize_feature_maps
-from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.clone import clone
 from circlekit.ir.enums import Activation
@@ -21,82 +17,24 @@ from circlekit.quant.calibration import collect
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.linear_layer import linear_layer
+from tests.quant.random_chains import CHAINS, chain, samples
 
-LAYERS = {
-    "Conv2D(%x, %{n}w, %{n}b) {{act: {act}}}": "6,2,2,6",
-    "Conv2D(%x, %{n}w, %{n}b) {{act: {act}, padding: SAME, stride_h: 2}}": "6,3,1,3",
-    "DepthwiseConv2D(%x, %{n}w, %{n}b) {{act: {act}, depth_multiplier: 1}}": "1,2,3,6",
-    "TransposeConv([1,4,4,6], %{n}w, %x, %{n}b) {{padding: SAME}}": "6,2,2,6",
-    "FullyConnected(%x, %{n}w, %{n}b) {{act: {act}, keep_num_dims: true}}": "6,6",
-}
-"""Layers on %x [1, H, W, 6], with the shapes of their weights."""
-
-MIDDLE = [
-    "Relu(%x)",
-    "Relu6(%x)",
-    "LeakyRelu(%x) {{alpha: 0.25}}",
-    "PRelu(%x, %{n}b)",
-    "Mul(%x, %{n}b)",
-    "Mul(%{n}b, %x) {{act: RELU}}",
-    "Add(%x, %{n}b)",
-    "Add(%x, %x) {{act: RELU}}",
-    "Sub(%x, %{n}b)",
-    "Add(%x, %first)",
-    "Mul(%x, %first)",
-    "Maximum(%x, %first)",
-    "Pad(%x, [[0,0],[1,0],[0,1],[0,0]])",
-    "MaxPool2D(%x) {{filter_height: 2, filter_width: 2}}",
-    "AveragePool2D(%x) {{filter_height: 2, filter_width: 1, padding: SAME}}",
-    "Transpose(%x, [0,2,1,3])",
-    "ReverseV2(%x, [3])",
-    "Gather(%x, [5,4,3,2,1,0]) {{axis: 3}}",
-    "Slice(%x, [0,0,0,0], [-1,-1,-1,-1])",
-    "ResizeNearestNeighbor(%x, [4, 4])",
-    "Neg(%x)",
-    "Tanh(%x)",
-    "Mean(%x, [1]) {{keep_dims: true}}",
-]
+TOLERANCE = 1e-5
+"""Largest difference, relative to the largest magnitude."""
 
 
-NAMES = "abcde"
-
-CHAINS = 16
-"""The number of random chains in a test."""
-
-
-def chain(seed: int) -> Model:
-    """Return a layer, up to three other operators, and a layer, all drawn at random."""
-    rng = random.Random(seed)
-    while True:
-        with suppress(CirclekitError):  # the shapes of two operands do not fit: draw again
-            return _drawn(rng)
-
-
-def _drawn(rng: random.Random) -> Model:
-    lines: list[str] = []
-    x, first, layers = "%x0", "%x0", list(LAYERS)
-    bodies = [rng.choice(layers), *rng.choices(MIDDLE, k=rng.randint(0, 3)), rng.choice(layers)]
-    for n, body in enumerate(bodies):
-        if body in LAYERS:
-            lines.append(f"%{NAMES[n]}w = const f32[{LAYERS[body]}] gaussian(0, 0.5)")
-        lines.append(f"%{NAMES[n]}b = const f32[6] gaussian(0.3, 0.5)")
-        line = body.format(n=NAMES[n], act=rng.choice(["NONE", "RELU"]))
-        line = line.replace("%x,", f"{x},").replace("%x)", f"{x})").replace("%first", first)
-        lines.append(f"%r{n} = {line}")
-        x, first = f"%r{n}", first if n else "%r0"
-    return circlekit.parse(f"graph main(%x0: f32[1,4,4,6]) -> {x} {{\n" + "\n".join(lines) + "\n}")
-
-
-def samples(seed: int) -> list[list[Array]]:
-    rng = np.random.default_rng(seed)
-    return [[rng.normal(0, 1, (1, 4, 4, 6)).astype(np.float32)] for _ in range(2)]
+def assert_close(found: Array, expected: Array) -> None:
+    """Assert that arrays of the same shape differ by at most TOLERANCE."""
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * float(np.abs(expected).max()))
 
 
 def expect_equal(model: Model, before: Model, given: list[list[Array]]) -> None:
+    """Expect that ``model`` is valid, and computes the outputs of ``before`` on the records ``given``."""
     check(model)
     for sample in given:
         (expected,), (found,) = circlekit.run(before, sample), circlekit.run(model, sample)
-        np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
+        assert_close(found, expected)
 
 
 def test_scaled_channels_keep_the_outputs() -> None:
@@ -115,13 +53,14 @@ def test_scaled_channels_keep_the_outputs() -> None:
 
 
 def _numbers(value: Value | None, rng: np.random.Generator) -> Array | None:
+    """Return the data of a constant, random numbers for any other value, and None for None."""
     if value is None or value.is_const:
         return None if value is None else value.array()
     return rng.normal(0, 1, value.static_shape).astype(np.float32)
 
 
 def test_scaled_operands_of_flows_give_scaled_results() -> None:
-    """Scale the operands of all flows, as ADD needs it; or of one flow that ``is_alone``, as in MUL."""
+    """If a flow ``is_alone``, as in MUL, its operand is scaled alone; else, as in ADD, those of all flows."""
     measured = 0
     for seed in range(CHAINS):
         for op in chain(seed).main:
@@ -138,7 +77,7 @@ def test_scaled_operands_of_flows_give_scaled_results() -> None:
                     used = flow.channels >= 0
                     wanted[used] = factors[flow.channels[used]]
                 before, after = evaluate(op, arrays)[0], evaluate(op, scaled)[0]
-                np.testing.assert_allclose(after, before * wanted, rtol=1e-3, atol=1e-4)
+                assert_close(after, before * wanted)
                 measured += 1
     assert measured > CHAINS / 2
 
@@ -160,8 +99,8 @@ def test_rows_times_matrices_are_the_results_of_layers() -> None:
         bias = layer.bias.array() if layer.bias is not None else 0
         rng = np.random.default_rng(0)
         operands = [data if v is layer.input else _numbers(v, rng) for v in layer.op.inputs]
-        np.testing.assert_allclose(products + bias, evaluate(layer.op, operands)[0], rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(layer.mean_row(data, output), rows.mean(axis=1), rtol=1e-4, atol=1e-5)
+        assert_close(products + bias, evaluate(layer.op, operands)[0])
+        assert_close(layer.mean_row(data, output), rows.mean(axis=1))
         np.testing.assert_array_equal(layer.from_matrices(matrices), weights)
 
 

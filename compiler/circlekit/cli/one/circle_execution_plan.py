@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-execution-plan: write the execution order and memory offsets of a model into its metadata.
+"""circle-execution-plan: write the execution order and memory offsets of the main graph into the metadata.
 
-In ONE, these are nodes: graph inputs, constants, operators, absent operands, graph outputs, and each result
-of an operator with several results.  The plan is a table.  A row has the position of a node in the order,
-and the offsets in memory of its data and of its scratch buffer.
+In ONE, these are nodes: graph inputs, variables, constants, operators, absent operands, graph outputs, and
+each result of an operator with several results.  The plan is a table.  A row has the position of a node in
+the order, and the offsets in memory of its data and of its scratch buffer.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_output_path, load, refuse_overwriting, save
+from circlekit.api.models import check_output_paths, load, refuse_overwriting, save
 from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
@@ -27,8 +27,8 @@ from circlekit.targets.one_plan_table import (
 )
 
 DESCRIPTION = (
-    "Write an execution plan in ONE's format into a circle model: the order of its nodes (operators, inputs, "
-    "constants), and where in memory each stores its data."
+    "Write an execution plan of the main graph, in ONE's format, into a circle model: the order of its nodes "
+    "(operators, inputs, constants), and where in memory each stores its data."
 )
 
 RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
@@ -56,8 +56,8 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--runtime", choices=RUNTIMES, default=RUNTIMES[0],
-        help="onert-micro: inputs and the nodes that compute outputs have the first positions; constants have"
-        f" no row in the table (default: {RUNTIMES[0]})",
+        help="onert-micro: inputs and the nodes that compute outputs have the first positions; constants that"
+        f" are no outputs have no row in the table (default: {RUNTIMES[0]})",
     )  # fmt: skip
     for flag, what, default in (("const", "constants", FALSE), ("input", "inputs", TRUE)):
         parser.add_argument(
@@ -81,7 +81,9 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if arguments.allocating_mode == "split":
         raise UnsupportedError("expected the allocating mode common, got split, which is not supported")
-    check_output_path(arguments.output)
+    check_output_paths(filter(None, (arguments.output, arguments.save_allocations)))
+    if arguments.save_allocations is not None:
+        refuse_overwriting(arguments.input, arguments.save_allocations)
     model = legalize(load(arguments.input), "circle")
     check_structure(model, arguments.input)
     nodes, plan = execution_plan(
@@ -95,7 +97,6 @@ def _run(arguments: argparse.Namespace) -> int:
     positions = micro_positions(model.main, nodes) if is_micro else list(range(len(nodes)))  # by node
     model.metadata = [*others, (METADATA, plan_table(nodes, plan, positions))]
     if arguments.save_allocations is not None:
-        refuse_overwriting(arguments.input, arguments.save_allocations)
         text = json_text(allocations(plan)) + "\n"
         write_file(arguments.save_allocations, [text.encode()])
     save(model, arguments.output, "circle")

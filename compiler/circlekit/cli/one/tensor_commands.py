@@ -52,7 +52,10 @@ def _interpret(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_overwriting_inputs(arguments: argparse.Namespace, inputs: int, outputs: int) -> None:
-    """Raise FileError if an output would overwrite the model or an input."""
+    """Raise FileError if an output would overwrite the model or an input.
+
+    ``inputs``, ``outputs``: how many inputs and outputs the model has.
+    """
 
     def paths(prefix: str, count: int) -> list[str]:
         return [prefix] if arguments.h5 else [f"{prefix}{index}" for index in range(count)]

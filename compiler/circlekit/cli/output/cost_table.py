@@ -30,7 +30,9 @@ def cost_of(path: str, target: str | None) -> dict[str, Any]:
     """Return the cost of every operator and the arena of every graph of the model at ``path``, as JSON types.
 
     An unknown dimension counts as 1.
-    ``target``: the name of a memory planner; None: the default planner for the format of the model.
+    ``target``: the name of the target whose memory planner is used; None: the default target for the format
+    of the model.
+    Raise UnsupportedError for an unknown target, and the errors of ``load`` and ``check_structure``.
     """
     model = read(path)[0]
     check_structure(model, path)

@@ -59,8 +59,8 @@ def summary_of(path: str) -> dict[str, Any]:
         "graphs": [{"name": graph.name, "operator_count": len(graph)} for graph in model.graphs],
         "operator_count": operators.total(),
         "operators": dict(operators.most_common()),
-        "custom": _counts(model, custom=True),
-        "opaque": _counts(model, custom=False),
+        "custom": _opaque_counts(model, custom=True),
+        "opaque": _opaque_counts(model, custom=False),
         "constants": len(constants),
         "constant_bytes": sum(data.nbytes for data in constants.values()),
         "metadata": {name: len(content) for name, content in model.metadata},
@@ -72,7 +72,7 @@ def _values(ops: Any) -> Iterator[Value]:
     return (value for op in ops for value in op.inputs if value is not None)
 
 
-def _counts(model: Model, custom: bool) -> dict[str, int]:
+def _opaque_counts(model: Model, custom: bool) -> dict[str, int]:
     """Return the number of opaque operators of each kind, the most frequent kind first.
 
     An opaque operator is one without a declaration in circlekit.
@@ -141,7 +141,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["metadata"]:
         yield "metadata", ", ".join(f"{name} ({size:,} bytes)" for name, size in summary["metadata"].items())
     if summary["fault"] is not None:
-        hint = "" if size is None else " (circlekit verify lists all violated rules)"  # not of a text
+        hint = "" if size is None else " (circlekit verify lists all violated rules)"  # it reads no text
         yield "fault", summary["fault"] + hint
 
 

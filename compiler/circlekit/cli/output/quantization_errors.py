@@ -53,7 +53,7 @@ def _aligned(rows: Rows, left: int) -> Iterator[str]:
 
 
 def judgement_document(judgement: Judgement, per_layer: bool) -> dict[str, Any]:
-    """Return ``judgement`` as a dict for JSON.
+    """Return ``judgement`` as a dict for JSON; docs/guide/data.md describes the keys.
 
     ``per_layer``: whether to list the layers, the largest added error first.
     """

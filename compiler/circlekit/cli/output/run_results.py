@@ -36,7 +36,7 @@ MARGIN = "    "
 
 @dataclass
 class Entry:
-    """The ``graph`` to run, its ``index`` in the model, and the names to show for its ``outputs``."""
+    """The entry point of a run: a ``graph``, its ``index`` in the model, and the names of its ``outputs``."""
 
     graph: Graph
     index: int

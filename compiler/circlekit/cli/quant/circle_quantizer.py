@@ -68,7 +68,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     modes.add_argument(
         "--requantize", nargs=2, metavar=("FROM", "TO"),
-        help="change all int8 tensors to uint8. FROM: int8; TO: uint8",
+        help="change all quantized int8 tensors to uint8. FROM: int8; TO: uint8",
     )  # fmt: skip
     modes.add_argument(
         "--force_quantparam", nargs=3, action="append", metavar=("TENSOR", "SCALE", "ZERO_POINT"),
@@ -85,7 +85,7 @@ def _declare(parser: Parser) -> None:
         modes.add_argument(flag, action="store_true", help=text)
     options = parser.add_argument_group("options of --quantize_with_minmax")
     for side in ("input", "output"):
-        text = f"one dtype for all {side}s, or one for each: uint8, int16, int32, int64, float32, bool"
+        text = f"one dtype for all float {side}s, or one for each: uint8, int16, int32, int64, float32, bool"
         options.add_argument(f"--{side}_type", metavar="T,T", help=text)
     text = "the result of MAX_POOL_2D gets the scale of its input"
     options.add_argument("--TF-style_maxpool", action="store_true", help=text)
@@ -125,8 +125,9 @@ def _run(arguments: argparse.Namespace) -> int:
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
     """Quantize ``model`` in place.
 
-    ``mode``: one of ``MODES``.  If the words after its flag are wrong, raise UnsupportedError; for
-    ``--force_quantparam``, report wrong usage and exit.  Raise the errors of the function that does the work.
+    ``mode``: one of ``MODES``.  Raise UnsupportedError for an unknown dtype or granularity after its flag;
+    for ``--force_quantparam``, report wrong usage and exit if scale or zero point is no number.  Raise the
+    errors of ``_settings`` and of the function that does the work.
     """
     words = getattr(arguments, mode)
     match mode:
@@ -165,7 +166,10 @@ def _supported(word: str, kind: str, known: Iterable[str]) -> str:
 
 
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
-    """Return the settings of ONE's quantizer; ``words``: the three words after the flag of a mode."""
+    """Return the settings of ONE's quantizer; ``words``: the three words after the flag of a mode.
+
+    Raise UnsupportedError for an unknown dtype or granularity, and the errors of ``read_layers``.
+    """
     check_source(words[0], "float32")
     ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}

@@ -147,7 +147,8 @@ def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list
     """Return a table: a heading, and a row for each result whose name occurs in both models.
 
     The rows have the order of the results in the second model.  The errors of a result are over the samples
-    for which both models compute real numbers of the same shape; NaN if there are no such samples.
+    for which both models compute real numbers of the same shape.  Without such samples, the SQNR is "-", and
+    MSE and MAE are NaN.
     """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}

@@ -129,9 +129,10 @@ def _options(arguments: argparse.Namespace) -> FakeQuantOptions:
 
 
 def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:
-    """Return the document that ``--json`` prints.
+    """Return the document that ``--json`` prints: the two files, and an entry for each inserted operator.
 
-    ``channels``: the number of ranges, one for each channel; 0 for a single range.
+    ``Inserted`` explains the keys of an entry: ``tensor`` is its ``value``, ``min`` and ``max`` are its
+    ``low`` and ``high``.
     """
     entries = [
         {"rule": one.rule, "tensor": one.value, "min": one.low, "max": one.high, "channels": one.channels}

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """fm-equalize, fme-detect and fme-apply: equalize feature maps, with ONE's flags and files.
 
-A pattern is a pair of layers, front and back, with a feature map between them.  The weights and the bias of
-the front are divided by a scale for each channel; the weights of the back are multiplied by the same scales.
+A pattern is a pair of operators, front and back, with a feature map between them.  The back is a layer.  The
+front is a layer, or another operator whose constants scale channels, such as a MUL.  The weights and the bias
+of the front, or these constants, are divided by a scale for each channel; the weights of the back are
+multiplied by the same scales.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def _declare_input(parser: Parser, *flags: str) -> None:
     parser.add_argument(*flags, required=True, metavar="MODEL", help=MODEL_HELP)
 
 
-DETECT = "Find pairs of layers between which the channels of a feature map can be scaled; write them as JSON."
+DETECT = (
+    "Find pairs of operators between which the channels of a feature map can be scaled; write them as JSON."
+)
 
 
 def _declare_detect(parser: Parser) -> None:
@@ -62,7 +66,7 @@ def _declare_detect(parser: Parser) -> None:
     )
     parser.add_switch(
         "--allow_dup_op",
-        help="also find layers whose result is an output or has several users; fme-apply copies them",
+        help="also find operators whose result is an output or has several users; fme-apply copies them",
     )
 
 
@@ -107,7 +111,7 @@ fme_apply = Command(
 )
 
 
-EQUALIZE = """Scale the channels of feature maps between layers to similar magnitudes.
+EQUALIZE = """Scale the channels of feature maps between operators to similar magnitudes.
 
 The outputs of the model stay equal up to rounding. The magnitudes are measured on the samples of --data, or
 else on one seeded random sample."""
@@ -123,7 +127,8 @@ def _declare_equalize(parser: Parser) -> None:
     )
     parser.add_argument("-d", "--data", metavar="DATA", help="the samples, as for circlekit calibrate")
     parser.add_switch(
-        "--allow_dup_op", help="also scale layers whose result is an output or has several users: copy them"
+        "--allow_dup_op",
+        help="also scale operators whose result is an output or has several users: copy them",
     )
     for program in ("fme_detect", "dalgona", "fme_apply"):
         parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: no other program is run")

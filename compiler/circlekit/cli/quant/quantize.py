@@ -26,13 +26,15 @@ from circlekit.cli.command import Command
 from circlekit.cli.output.json_text import json_text
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
+from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
 from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
+from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Scheme, find_scheme
+from circlekit.quant.scheme import NO_SCHEME, SCHEMES, find_scheme
 from circlekit.quant.technique_search import TECHNIQUES
 from circlekit.targets.target import find_target
 
@@ -42,8 +44,8 @@ DATA are samples, as for circlekit calibrate. PATTERN selects operators: the nam
 regular expression, or a kind such as CONV_2D. Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8,
 weight_int8, weight_int4, weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
-ROUNDING = ("FAKE_QUANT", "QUANTIZE", "DEQUANTIZE")
-"""Operators that state the numbers to which a tensor is rounded; ``quantize`` takes scales from them."""
+DEFAULT_SCHEME = "int8"
+"""The default of ``circlekit.quantize``, which ``--scheme`` leaves."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 """The note that ``--random`` adds to the report if an operator gets integer activations."""
@@ -53,7 +55,10 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_output("the file to write, .tflite or .circle", model_path)
     parser.add_argument(
-        "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME", help="see above (default: int8)"
+        "--scheme",
+        choices=tuple(SCHEMES),
+        metavar="NAME",
+        help=f"see above (default: {DEFAULT_SCHEME})",
     )
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
@@ -66,7 +71,6 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--seconds",
         type=positive_number,
-        default=60.0,
         metavar="N",
         help="about how long to try techniques (default: 60)",
     )
@@ -75,16 +79,14 @@ def _declare(parser: Parser) -> None:
         help=f"do not try this technique: {', '.join(TECHNIQUES)}; may be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
+        "--estimator", choices=tuple(ESTIMATORS), metavar="NAME",
         help="how ranges follow from samples (default: min_max)",
     )  # fmt: skip
     _declare_choice_of_operators(parser)
-    parser.add_argument(
-        "--io", choices=INTERFACES, default="float", help="kind of inputs and outputs (default: float)"
-    )
+    parser.add_argument("--io", choices=INTERFACES, help="kind of inputs and outputs (default: float)")
     parser.add_switch("--no-optimize", help="do not run O1 first")
     parser.add_argument(
-        "--target", type=argument_type(_target), default="litert", metavar="NAME",
+        "--target", type=argument_type(_target), metavar="NAME",
         help="the runtime (default: litert)",
     )  # fmt: skip
     parser.add_argument(
@@ -118,7 +120,6 @@ def _declare_choice_of_operators(parser: Parser) -> None:
     parser.add_argument(
         "--raise-to",
         choices=(NO_SCHEME, *SCHEMES),
-        default=NO_SCHEME,
         metavar="SCHEME",
         help="the scheme of raised operators (default: float)",
     )
@@ -135,40 +136,24 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
     if arguments.seed is not None and arguments.random is None:
         arguments.refuse("--seed needs --random N")
-    schemes = _schemes(arguments)
-    if arguments.plan is not None:
-        choices = (schemes or None, arguments.only, arguments.target_sqnr, arguments.budget)
-        if any(choice is not None for choice in choices):
-            arguments.refuse("--plan decides everything: expected no flag that chooses schemes of operators")
+    choices = _choices(arguments)
+    if arguments.plan is not None and choices:
+        arguments.refuse("--plan decides everything: expected no flag that chooses how to quantize")
     _check_mixed_precision(arguments)
     outputs = [*filter(None, (output, arguments.save_plan))]
     check_output_paths(outputs)
     for path in outputs:
         refuse_overwriting(arguments.model, path)
     model = load(source_of(arguments.model))
-    if all(source is None for source in sources) and _needs_samples(model, SCHEMES[arguments.scheme]):
-        wanted = "expected --inputs, --random or --calibration"
-        arguments.refuse(f"{arguments.scheme} needs the ranges of activations: {wanted}")
+    if all(source is None for source in sources):
+        _require_ranges(model, arguments)
     given = None if arguments.calibration is None else Calibration.load(arguments.calibration)
     report = quantize(
         model,
-        arguments.scheme,
-        _samples(model, arguments),
+        samples=_samples(model, arguments),
         calibration=given,
         plan=arguments.plan,
-        operators=schemes or None,  # a plan allows only None
-        only=arguments.only,
-        inputs=arguments.io,
-        outputs=arguments.io,
-        estimator=arguments.estimator,
-        passes=[] if arguments.no_optimize else "O1",
-        target=arguments.target,
-        auto=not arguments.no_auto,
-        seconds=arguments.seconds,
-        without=arguments.without,
-        target_sqnr=arguments.target_sqnr,
-        budget=arguments.budget,
-        raise_to=arguments.raise_to,
+        **choices,
     )
     plans = [op for graph in report.plan for op in graph.operators.values() if not op.is_float]
     # a scheme with float activations uses no ranges
@@ -199,14 +184,46 @@ def _check_mixed_precision(arguments: argparse.Namespace) -> None:
         return
     if arguments.inputs is None and arguments.random is None:
         arguments.refuse("--target-sqnr and --budget need samples: expected --inputs or --random")
-    if SCHEMES[arguments.scheme].follows_one:
+    if SCHEMES[arguments.scheme or DEFAULT_SCHEME].follows_one:
         arguments.refuse(f"--target-sqnr and --budget: expected a scheme of LiteRT, got {arguments.scheme}")
 
 
-def _needs_samples(model: Model, scheme: Scheme) -> bool:
-    """Return whether the ranges of activations must come from samples or a calibration."""
-    takes_scales = not scheme.follows_one and any(op.code in ROUNDING for op in model.ops())
-    return scheme.activations is not None and not takes_scales
+def _require_ranges(model: Model, arguments: argparse.Namespace) -> None:
+    """Without samples and calibration: report wrong usage and exit if a scheme needs them.
+
+    With a scheme of LiteRT, scales may also come from operators of ``model`` that round (``take_grids``).
+    """
+    scheme = SCHEMES[arguments.scheme or DEFAULT_SCHEME]
+    chosen = [scheme, *map(find_scheme, _schemes(arguments).values())]
+    needy = [s.name for s in chosen if s is not None and s.activations is not None]
+    takes_grids = scheme.activations is not None and not scheme.follows_one
+    if needy and not (takes_grids and any(take_grids(clone(model)))):
+        wanted = "expected --inputs, --random or --calibration"
+        arguments.refuse(f"{needy[0]} needs the ranges of activations: {wanted}")
+
+
+def _choices(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``circlekit.quantize`` for the flags that choose how to quantize.
+
+    A flag that was not given has no argument here; so the default of ``circlekit.quantize`` counts.
+    """
+    choices = {
+        "scheme": arguments.scheme,
+        "operators": _schemes(arguments) or None,
+        "only": arguments.only,
+        "inputs": arguments.io,
+        "outputs": arguments.io,
+        "estimator": arguments.estimator,
+        "passes": [] if arguments.no_optimize else None,
+        "target": arguments.target,
+        "auto": False if arguments.no_auto else None,
+        "seconds": arguments.seconds,
+        "without": arguments.without or None,
+        "target_sqnr": arguments.target_sqnr,
+        "budget": arguments.budget,
+        "raise_to": arguments.raise_to,
+    }
+    return {name: choice for name, choice in choices.items() if choice is not None}
 
 
 def _schemes(arguments: argparse.Namespace) -> dict[str, str]:

@@ -55,7 +55,8 @@ def _run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
         command = ShowsFault(arguments.command, candidate, arguments.timeout)
-        write_model(model, Path(folder, Path(output).name))  # an error now: the format may lack an operator
+        # fail now, not at the end, if the output's format lacks an operator
+        write_model(model, Path(folder, Path(output).name))
         if not command(model):
             words = " ".join(arguments.command)
             raise CirclekitError(f"{words} fails on {arguments.model} itself: expected exit code 0")

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
 
 JSON_SCHEMA = 1
-"""The version of the JSON document; a change that breaks readers increases it."""
+"""The version of the JSON document; a change that breaks readers increases it.
+
+``results`` has, for each test, its ``status`` and the fields of ``recipes.dredd.Result``.
+"""
 
 MAX_NOTE_CHARACTERS = 400
 """The notes of a test are cut after this many characters.  Notes say what was not compared, and why."""

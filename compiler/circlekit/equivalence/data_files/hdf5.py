@@ -37,13 +37,14 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""By how many bytes and chunks a dataset may be larger than its stored data can explain.
+"""How many bytes and chunks a dataset may have beyond those that its stored data can explain.
 
-HDF5 does not store a chunk to which nothing was written: all its elements have the fill value.
+HDF5 does not store a chunk to which nothing was written: all its elements have the fill value.  So a small
+file can claim a huge dataset.
 """
 
 MAX_NAME_BYTES = 65_000
-"""The largest name of an array that is written: HDF5 stores it in a header of at most 64 KiB."""
+"""The longest name of an array that ``encode`` writes: HDF5 stores names in a header of at most 64 KiB."""
 
 MAX_GROUP_DEPTH = 8
 """Datasets are read from groups that are nested at most this many levels below /value."""
@@ -79,8 +80,9 @@ def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of an HDF5 file with a group for each key, and a dataset in it for each array.
 
     A key with ``/`` makes nested groups, as in ONE.  Parts of a key that HDF5 does not allow become escape
-    sequences.  Names of arrays stay as they are.  If two arrays get the same path, the first is kept; no key
-    may begin with the path of an array.  Equal arrays always give equal bytes.
+    sequences.  Names of arrays stay as they are.  If two arrays get the same path, the first is kept.  A key
+    that begins with the path of an earlier array raises TypeError or ValueError.  Equal arrays always give
+    equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():

@@ -69,7 +69,8 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
     - folder: one record has the raw files ``output0``, ``output1``...; of several records, each gets a folder
       with its label as the name.
 
-    ``input_files`` can read all of these as inputs of a model.
+    ``input_files`` can read these as inputs of a model, whatever the names of the outputs are.  An exception
+    is an npz file of several outputs: it must have the names that ``input_files`` expects.
     Raise FileError if something cannot be written, and ShapeError if outputs that have to be stacked differ
     in shape.
     """
@@ -85,7 +86,10 @@ def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Se
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return ``names``; a name that occurred before, as a graph may list a value twice, gets its index."""
+    """Return ``names`` made distinct: if a name occurred before, append ``:`` and its index in the list.
+
+    Names occur twice if a graph lists a value twice as an output.
+    """
     found: list[str] = []
     for index, name in enumerate(names):
         new = name
@@ -100,11 +104,15 @@ def _is_folder(path: FilePath) -> bool:
 
 
 def _earlier_output(folder: Path, outputs: int, labels: Sequence[str]) -> Path | None:
-    """Return a raw file that ``write_outputs`` may have left in ``folder``, and would not overwrite now."""
+    """Return a raw file that ``write_outputs`` may have left in ``folder``, and would not overwrite now.
+
+    Return None if there is none.
+    """
     written = {_place(folder, label, len(labels)) / f"output{i}" for label in labels for i in range(outputs)}
     with translated(folder, "read"):
         found = sorted([*folder.glob("output*"), *folder.glob("*/output*")])
-    return next((p for p in found if _RAW_OUTPUT.fullmatch(p.name) and p not in written), None)
+    raw = (path for path in found if _RAW_OUTPUT.fullmatch(path.name) and path.is_file())
+    return next((path for path in raw if path not in written), None)
 
 
 def _place(folder: Path, label: str, records: int) -> Path:

@@ -190,10 +190,11 @@ def _add_output(
     result: Value,
     right: Mapping[str, Array],
 ) -> None:
-    """Add the arrays that an output has on the inputs ``label`` to its ``metrics``.
+    """Add the arrays of one output to its ``metrics``.
 
-    ``reference``, ``result``: the output of the float and of the quantized model.  ``left``, ``right``: the
-    arrays that these models computed, by name.  They have no array of an output that is a constant.
+    ``label``: names the inputs in an error.  ``reference``, ``result``: the output in the float model and in
+    the quantized model.  ``left``, ``right``: the arrays that these models computed, by name.  A constant
+    output is not computed: its own data are added.
     """
     first = left[reference.name] if reference.data is None else reference.data
     second = right[result.name] if result.data is None else result.data

@@ -30,8 +30,8 @@ class LayerError:
     """The errors, over all records, of a result that has the same name in both models.
 
     The numbers of the quantized model are first divided by the factors by which equalization multiplied the
-    channels.  These factors are estimated (``unscaled``).  So a wrong factor of a whole channel is no longer
-    visible.
+    channels.  These factors are estimated (``unscaled``).  So an error that multiplies a whole channel by one
+    factor may not be counted.
 
     ``value``: the result in the quantized model.  ``op``: the operator that computes it there; a QUANTIZE or
     DEQUANTIZE that produces ``value`` is skipped.

@@ -51,7 +51,7 @@ def prepare(op: Op) -> FastKernel | None:
 
 
 def may_be_prepared(value: Value) -> bool:
-    """Return whether a fast path may hold ``value`` in a prepared form, and so ignore new elements."""
+    """Return whether a fast path may hold a prepared copy of ``value``, and so ignore new elements of it."""
     return value.is_const or _dequantize_of_constant(value) is not None
 
 

@@ -2,8 +2,8 @@
 """Check the bytes of a model file against all rules of ``io.findings``.
 
 ``load`` checks the rules of severity ``refused``.  The first violation of such a rule ends the whole check.
-A field that is absent in the file is also absent in its tree (``schema.Tree``).  So each
-``tree.get(name, default)`` here states the default: 0, "" or ().
+A table of the file is decoded to a ``schema.Tree``, a dict without the fields that the file omits.  So each
+``tree.get(name, default)`` here states the default of the schema: 0, "" or ().
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
 def _head(tree: Tree, model: Model) -> Iterator[Finding]:
     """Check the version, the operator codes and buffer 0 of the table Model.
 
-    An operator code has two fields.  Old readers use ``deprecated_builtin_code``, one byte: the number of the
-    operator, or PLACEHOLDER if the number does not fit.  New readers use ``builtin_code``.  In the tree, this
-    field is a name, or a number if the schema has no name for it.
+    An operator code has the number of its operator in two fields.  Old readers use
+    ``deprecated_builtin_code``, one byte: the number, or PLACEHOLDER if the number does not fit.  New readers
+    use ``builtin_code``.  In the tree, this field is a name, or a number if the schema has no name for it.
     """
     version = tree.get("version", 0)
     if model.format == "tflite" and version != TFLITE_VERSION:

@@ -42,7 +42,7 @@ class Encoded:
     ``skeleton``: everything except the payloads.  ``payloads``: the data of buffers, and custom options that
     are external data, in the order of their positions.
     ``sources``: maps of files; the data of payloads may be views of these maps.
-    ``tail``: bytes to append.
+    ``tail``: the bytes after the payloads: the zip archive at the end of the input file, or b"".
     """
 
     skeleton: bytearray | memoryview

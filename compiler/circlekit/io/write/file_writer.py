@@ -99,7 +99,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
-    """Remove the file at ``path`` if it is a regular file and this process can lock it.
+    """Remove the file at ``path`` if it is a regular file that can be locked.
 
     Raise OSError if ``path`` is a symbolic link, or cannot be opened or removed.
     """
@@ -118,7 +118,8 @@ def _remove_unlocked(path: Path) -> None:
 def _lock(descriptor: int) -> bool | None:
     """Lock the file; return True.
 
-    Return False if another process has locked the file, None if the system cannot lock files there.
+    Return False if the file is locked through another descriptor, in this process or another one; None if the
+    system cannot lock files there.
     """
     if not CAN_LOCK:
         return None

@@ -59,7 +59,10 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_extension(path: str | os.PathLike[str], hint: str = "") -> None:
-    """Raise FileError for an extension that is not one of a format.  ``hint``: the end of the message."""
+    """Raise FileError if ``path`` has an extension of no format; a path without extension is allowed.
+
+    ``hint``: the end of the message.
+    """
     suffix = Path(path).suffix
     if suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
@@ -101,7 +104,7 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
 
 
 def _sources(model: Model, origin: Origin) -> list[FileMap]:
-    """Return the maps of the file from which ``model`` was loaded, and of files of which constants are views.
+    """Return the maps of the files that hold data of ``model``: its input file and those of its constants.
 
     The constants of a model that was cut out of others, or merged from them, are views of their files.
     """

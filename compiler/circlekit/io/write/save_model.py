@@ -21,13 +21,16 @@ OWN_KEYS: dict[str, tuple[type, ...]] = {
     "buffer": (int,), "stored_data": (np.ndarray,), "stored_name": (tuple,), "stored_quantization": (dict,),
     "absent": (list, tuple), "shape": (list, np.ndarray), "shape_signature": (list, np.ndarray),
 }  # fmt: skip
-"""The keys of Value.extra that are not copied into the tree of a tensor, with their types."""
+"""The keys of Value.extra that are not copied into the tree of a tensor, with their types: see ``io.origin``.
+
+``shape`` and ``shape_signature`` are fields of the schema that ``shape_fields`` writes.
+"""
 
 TENSOR_TYPES = {**OWN_KEYS, "quantization": (dict,)}
 """The types of values of Value.extra that this module reads."""
 
 GRAPH_KEYS: dict[str, tuple[type, ...]] = {"absent": (list, tuple), "unused": (list,)}
-"""Keys of Graph.extra, with their types."""
+"""The keys of Graph.extra (see ``io.origin``) that this module reads, with their types."""
 
 
 class Saver:
@@ -43,7 +46,7 @@ class Saver:
     then take the unknown rank for 0.
     ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
     every tensor has the field with its default, false.
-    ``signed``: the values that signatures name, by ``id(graph)``.
+    ``signature_values``: the values that signatures name, by ``id(graph)``.
     ``indices``: the index of each value among the tensors of its graph, by ``id(graph)`` and ``id(value)``.
     ``tensors``: the tree of every tensor, with the key of its buffer.
     """
@@ -69,15 +72,18 @@ class Saver:
         marked = (v.shape is not None and v.extra.get("has_rank", True) for v in values)
         self.must_mark = has_unknown_rank and not any(marked)
         self.has_no_rank = has_unknown_rank and all(value.shape is None for value in values)
-        self.signed: dict[int, list[Value]] = {}
+        self.signature_values: dict[int, list[Value]] = {}
         for signature in model.signatures:
-            named = self.signed.setdefault(id(signature.graph), [])
+            named = self.signature_values.setdefault(id(signature.graph), [])
             named += [*signature.inputs.values(), *signature.outputs.values()]
         self.indices: dict[int, dict[int, int]] = {}
         self.tensors: list[tuple[Tree, Key]] = []
 
     def tree(self) -> Tree:
-        """Return the table Model."""
+        """Return the table Model.
+
+        Raise ModelError for contents that a file cannot hold, and UnsupportedError for what the format lacks.
+        """
         model = self.model
         tree: Tree = dict(self.origin.rest)
         tree["version"] = model.version if self.is_native or self.format == "circle" else TFLITE_VERSION
@@ -160,7 +166,7 @@ class Saver:
             intermediates = [v for v in stated if v is not None]
             keep.update(id(v) for v in (*op.inputs, *op.results, *intermediates))
             others += intermediates
-        others += self.signed.get(id(graph), ())
+        others += self.signature_values.get(id(graph), ())
         keep.update(id(v) for v in others)
         listed = self.listed[id(graph)]
         for value in listed:

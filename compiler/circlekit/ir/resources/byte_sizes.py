@@ -12,7 +12,10 @@ _EXPONENTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def byte_unit(size: float) -> tuple[int, str]:
-    """Return the largest unit not above ``size``, at least bytes: its bytes and name, as (1048576, "MiB")."""
+    """Return the largest unit not above ``size``, as (its bytes, its name), such as (1048576, "MiB").
+
+    The smallest unit is (1, "bytes"), also for a ``size`` below 1.
+    """
     letter = next((letter for letter in "TGMK" if size >= 1 << _EXPONENTS[letter]), "")
     return 1 << _EXPONENTS[letter], f"{letter}iB" if letter else "bytes"
 

@@ -35,7 +35,7 @@ class Progress:
         """Report that a file is complete.  ``path``: its final name, not that of a temporary file."""
 
 
-class Forwarded(Progress):
+class Forwarder(Progress):
     """Forwards reports to the watcher that is set when this object is made.
 
     ``place``: a text to append to the name of each step, such as "of net.circle (3 of 9)".

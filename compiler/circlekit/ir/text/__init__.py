@@ -2,7 +2,7 @@
 """The text form of models (docs/guide/text-form.md): a model printed in full is parsed to an equal model.
 
 ``print_model(shorten=True)`` leaves out most elements of constants; such a text is only for reading.
-``parse_model`` knows the operators that have been declared: import ``circlekit.ops`` before.
+``parse_model`` knows only the operators that have been declared: import ``circlekit.ops`` first.
 
     model circle {version: 0, description: "a demo"}
     metadata "made by" "hand"
@@ -20,8 +20,8 @@ The modules ``syntax`` and ``document`` give the grammar.  The data of a constan
 - a number, true or false, or a list of these, nested or flat;
 - a filler, such as ``gaussian(0, 0.1)``, which computes the elements (see ``fillers``);
 - ``base64("...")``, or ``raw("...")`` for a packed, sparse or compressed constant (its bytes in base64);
-- ``file("net.circle", offset, size)``: ``print_model`` writes it if a ``Locate`` finds the data in a file;
-  ``parse_model`` reads it by a ``Resolve``.
+- ``file("net.circle", offset, size)``: ``print_model`` writes it if its argument ``locate`` finds the data in
+  a file; ``parse_model`` reads it by its argument ``resolve``.
 
 Examples of types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for an unknown rank,
 ``f32[2] variable`` for a variable.

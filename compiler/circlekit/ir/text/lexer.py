@@ -89,6 +89,7 @@ class Source:
             raise self.error_at(at, "the string has an invalid escape") from None
 
     def error_at(self, at: int, message: str) -> ParseError:
+        """Return a ParseError that points at the offset ``at`` of the text."""
         return error_at(self.label, self.text, at, message, self.first_line)
 
     def place(self, token: Token) -> str:
@@ -108,6 +109,7 @@ class Source:
 
     @property
     def peek(self) -> Token:
+        """The next token; the cursor does not move."""
         return self.tokens[self.position]
 
     def ahead(self) -> Token:

@@ -157,9 +157,9 @@ class Constant:
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
-    """Return the items before the mark ``close``; commas separate them, and a comma may follow the last.
+    """Parse items up to the mark ``close``, take this mark, and return the items.
 
-    ``item``: parses one item.
+    Commas separate the items; a comma may follow the last.  ``item``: parses one item.
     """
     items: list[T] = []
     while not source.accept(close):

@@ -3,7 +3,7 @@
 
 Class arguments or attributes: ``function`` is the numpy function of the elements (``Comparison`` converts
 quantized ones first), ``kinds`` are numpy's letters of the dtypes that this function takes, ``versions`` is
-the operator version for data of a dtype.
+{dtype of the data: operator version}, with 1 for other dtypes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Comparison(Binary, versions={i8: 2}):
     the same wrong results.
     """
 
-    # the operands share one scale, because the result has none
+    # these operands share one scale, because the result, a bool, has no scale that they could have
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"), scales_below=1.0)
 
     def infer(self) -> TensorType:

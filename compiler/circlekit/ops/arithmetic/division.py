@@ -28,9 +28,9 @@ class Div(BinaryWithActivation, code="DIV"):
     """lhs / rhs.
 
     For plain integers and for quantized data, rhs = 0 raises ModelError.  Quotients of plain integers are
-    rounded towards zero.  For quantized data, lhs is multiplied by the 31-bit fixed-point reciprocal of rhs.
-    If a quotient is far below the scale of the result, LiteRT gives a wrong number, and this kernel gives
-    the same number.
+    rounded towards zero; the smallest integer divided by -1 gives the largest, as in LiteRT.  For quantized
+    data, lhs is multiplied by the 31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale
+    of the result, LiteRT gives a wrong number, and this kernel gives the same number.
     """
 
     quantization_rule = QuantizationRule(not_zero=("rhs",))  # no integer of rhs may stand for 0
@@ -39,7 +39,9 @@ class Div(BinaryWithActivation, code="DIV"):
         if x.dtype.kind == "f":
             return np.asarray(x / y)
         require_nonzero_divisors(self, y)
-        return np.asarray((x - np.fmod(x, y)) // y)
+        limits = np.iinfo(x.dtype)
+        quotient = (x - np.fmod(x, y)) // y
+        return np.where((x == limits.min) & (y == -1), x.dtype.type(limits.max), quotient)
 
     def quantized(self, x: Array, y: Array) -> Array:
         if np.any(y == zero_point_of(self.rhs)):

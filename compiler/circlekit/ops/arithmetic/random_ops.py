@@ -52,21 +52,26 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
     return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
 
 
-def uniform_floats(bits: Array) -> Array:
-    """Return one float32 in [0, 1) for each word (uint32), made from its lower 23 bits."""
-    return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
+def uniform_floats(words: Array) -> Array:
+    """Return one float32 in [0, 1) for each of ``words`` (uint32), made from its lower 23 bits."""
+    return np.asarray(
+        ((words & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
+    )
 
 
-def uniform_doubles(bits: Array) -> Array:
-    """Return one float64 in [0, 1) for each pair of words: 20 bits of the first word, 32 of the second."""
-    pairs = bits.reshape(-1, 2).astype(np.uint64)
+def uniform_doubles(words: Array) -> Array:
+    """Return one float64 in [0, 1) for each pair of ``words`` (uint32): 20 bits of one, 32 of the other."""
+    pairs = words.reshape(-1, 2).astype(np.uint64)
     mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
     return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
 
 
-def normal_floats(bits: Array) -> Array:
-    """Return two standard normal float32 numbers for each pair of words, by the Box-Muller transform."""
-    pairs = uniform_floats(bits.reshape(-1, 2))
+def normal_floats(words: Array) -> Array:
+    """Return two standard normal float32 numbers for each pair of ``words``, by the Box-Muller transform.
+
+    ``words``: uint32, an even number of them.
+    """
+    pairs = uniform_floats(words.reshape(-1, 2))
     radius = np.sqrt(np.float32(-2) * np.log(np.maximum(pairs[:, 0], np.float32(1e-7))))
     angle = (2 * np.pi * pairs[:, 1].astype(np.float64)).astype(np.float32)
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=1).reshape(-1)
@@ -149,8 +154,8 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
             raise ShapeError("MULTINOMIAL: expected logits of 1 class or more, got 0 classes")
         padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
         # a sample takes two words, half a counter; more counters are reserved than used, as in LiteRT
-        bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)
-        uniform = uniform_doubles(bits)[: rows * count].reshape(rows, count)
+        words = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)
+        uniform = uniform_doubles(words)[: rows * count].reshape(rows, count)
         is_finite = np.isfinite(logits)
         largest = np.where(is_finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
         weights = np.where(is_finite, np.exp(logits - largest.astype(np.float64)), 0)

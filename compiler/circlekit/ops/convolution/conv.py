@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over NHWC and NDHWC data.
 
-Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a rule,
-``weights={"filter": 0}`` says that axis 0 of the filter is the axis of the output channels, each of which may
-have its own scale.  ``quantized_only``: the attribute has no effect on floats.
+Methods without a docstring are described in the base class ``ConvolutionLayer`` or in ``Op``.  In a
+``quantization_rule``, ``weights={"filter": 0}`` says that axis 0 of the filter is the axis of the output
+channels, each of which may have its own scale.  ``quantized_only``: the attribute has no effect on floats.
 Source: TFLite conv, depthwise_conv, transpose_conv, conv3d, conv3d_transpose.
 """
 
@@ -92,7 +92,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             return sums * weights * data
         return super().scaled(sums, data, weights, depth, filter)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool:
         return bool(depth == filter.shape[3])  # grouped convolutions have only the reference kernel
 
     def required_version(self) -> int:
@@ -146,7 +146,7 @@ class DepthwiseConv2D(
             return super().scaled(sums, data, weights, depth, filter)
         return np.where(in_full_group(sums.shape[3], 4), sums * weights * data, sums * data * weights)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         # one bool per output channel: True in each full group of 8, which the kernel computes at once
         return self.input.dtype is not u8 and in_full_group(filter.shape[3])
 
@@ -187,12 +187,12 @@ class TransposeConv(
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``output_shape`` for the new input.
+        """Return {"output_shape": its elements for the new shape of the input}; ``outer`` does not matter.
 
         If the batch of the input grows by n, the batch of the output grows by n.  If a spatial dimension of
         the input grows by n, the same dimension of the output grows by n * stride.  A dimension stays if it
-        was unknown in the old input.  Return {} if the operand is not constant, or if a rank is unknown or
-        not 4.  Raise ShapeError if the batch or a spatial dimension of the new input is unknown.
+        was unknown in the old input.  Return {} if ``output_shape`` is not constant, or if a rank is unknown
+        or not 4.  Raise ShapeError if the batch or a spatial dimension of the new input is unknown.
         """
         dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
         if dims is None or before is None or after is None:
@@ -209,7 +209,7 @@ class TransposeConv(
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         return self.convolve(input, filter, bias, output_shape)
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         return self.input.dtype is u8 or in_full_group(filter.shape[0])
 
     def required_version(self) -> int:

@@ -155,7 +155,7 @@ class ConvolutionLayer(Op):
         """Return whether the kernel for float data and integer weights quantizes data with zero points."""
         return True
 
-    def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
+    def optimized_rounds_up(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
         """Return whether LiteRT's optimized kernel rounds a half up: one bool, or one per output channel."""
         return True
 
@@ -224,7 +224,7 @@ class ConvolutionLayer(Op):
             (low, high),
             self.input.dtype.numpy,
             Arithmetic.WIDE_FIXED_POINT if has_int64_sums(self, self.input) else Arithmetic.FIXED_POINT,
-            self.optimized_rounding(depth, filter) if follows_optimized_kernels() else False,
+            self.optimized_rounds_up(depth, filter) if follows_optimized_kernels() else False,
         )
 
     def _dynamically_quantized(

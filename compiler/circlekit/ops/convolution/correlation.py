@@ -2,10 +2,11 @@
 """Correlation of channels-last data with a filter.
 
 Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before`` of the
-data, where ``before`` is the number of padding elements before the data.  The result of a convolution for a
-window is the sum over the elements that the window reads, each times its tap.
-A transposed convolution has a number for each window.  For each tap of the window, this number times the tap
-is added to the element that the tap would read.
+data, where ``before`` is the number of padding elements before the data.  The filter has a weight for each
+tap.  The result of a convolution for a window is the sum over its taps: the weight of the tap times the
+element that the tap reads.
+A transposed convolution has a number for each window.  For each tap of the window, this number times the
+weight of the tap is added to the element that the tap would read.
 The functions loop over the taps, and make no padded copy of the data.
 
 In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.  N is the

@@ -28,7 +28,10 @@ from circlekit.ops.quantized_values import is_per_channel, quantization_of, rear
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1; the two broadcast."""
+    """Raise ModelError unless all ``indices`` are integers from 0 to ``sizes`` - 1.
+
+    ``sizes``: a number, or an array that broadcasts to the shape of ``indices``.
+    """
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)

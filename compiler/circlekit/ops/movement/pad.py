@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding around a tensor.  Source: TFLite pad, mirror_pad."""
+"""Padding around a tensor.  Source: TFLite pad, mirror_pad.
+
+Class members: ``versions`` and ``rank_versions`` give the operator version by dtype and rank of the input.
+``layout_operands`` have the axes of the result.  ``per_axis_operands`` have a row for each axis, with zeros
+for a new axis.
+"""
 
 from __future__ import annotations
 

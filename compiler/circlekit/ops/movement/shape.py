@@ -244,8 +244,8 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return {"perm": new operand} for an input and a result whose axes are permuted by the argument.
 
-        New axes stay in their places.  Return None if the operand ``perm`` is not constant, or if its length
-        is not the number of axes that the argument permutes.
+        New axes (NEW_AXIS in the argument) stay in their places.  Return None if the operand ``perm`` is not
+        constant, or if its length is not the number of axes that the argument permutes.
         """
         own = static_int_vector(self.perm)
         if own is None or len(own) != kept_rank(perm):

@@ -185,7 +185,7 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
     def kernel(self, input: Array, block_shape: Array, crops: Array) -> Array:
         blocks = int_list(block_shape)
         pairs, count = edge_pairs(blocks, int_list(crops)), len(blocks)
-        self.result_shape(input.shape, blocks, pairs)  # raises ShapeError if the crops do not fit
+        self.result_shape(input.shape, blocks, pairs)  # raises ShapeError if batch or crops do not fit
         batch = input.shape[0] // prod(blocks)
         # the axes of ``split``: position in the block for each spatial axis; batch; spatial axes; depth
         split = input.reshape(*blocks, batch, *input.shape[1:])

@@ -99,7 +99,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     The index is (row * width + column) * channels + channel.  If the option ``include_batch_in_index`` is
     true, the batch index times the number of elements of an image is added.
     """
-    taps, strides, padding, counts_images = window_options(op)
+    taps, strides, padding, includes_batch = window_options(op)
     if x.ndim != 4:
         raise ShapeError(f"MaxPoolWithArgmax: expected rank 4, got {x.ndim}")
     if {*taps[::3], *strides[::3]} != {1}:
@@ -127,7 +127,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (row * width + column) * channels + np.arange(channels)
-    if counts_images:
+    if includes_batch:
         index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
     return windows.max(axis=(-2, -1)), index.astype(index_dtype)
 

@@ -57,9 +57,9 @@ def transposed_windows(op: Op) -> TransposedWindows:
 
 
 def convolution_2d_transpose_bias(op: Op, x: Array, filter: Array, bias: Array) -> Array:
-    """Return ``x`` [N,H,W,I] transposed-convolved with ``filter`` [O,KH,KW,I], plus ``bias`` [O].
+    """Return the transposed convolution of ``x`` [N,H,W,I] with ``filter`` [O,KH,KW,I], plus ``bias`` [O].
 
-    Raise ShapeError for other shapes, and if ``x`` has no elements.
+    Raise ShapeError for other shapes, and if ``x`` has no elements; ModelError for invalid custom options.
     """
     fits = x.ndim == filter.ndim == 4 and x.shape[3] == filter.shape[3] and bias.shape == filter.shape[:1]
     if not fits or 0 in x.shape:

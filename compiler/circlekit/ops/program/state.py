@@ -104,9 +104,10 @@ class Stateful(Op, pure=False, stateful=True):
         return shape[0]
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, Shape]:
-        """Return the shapes of the variable tensors for a new batch: axis 0 changes by the same factor.
+        """Return the new shapes of the variable tensors: axis 0 changes by the same factor as the batch.
 
-        If the old batch is unknown or 0, axis 0 becomes the new batch.
+        If the old batch is unknown or 0, axis 0 becomes the new batch.  Return {} if the batch stays or
+        a shape is unknown.
         ``old``: the shapes before, by operand.  ``outer`` is not used.
         Raise ShapeError if the new batch is unknown, if axis 0 would not be a whole number, or if a state
         that is not a variable, such as an input of the graph, keeps its shape.

@@ -37,7 +37,7 @@ class BidirectionalSequenceLstm(
 
     The input is [time, batch, inputs] with ``time_major``, else [batch, time, inputs].
     There are two results, the outputs of both.  With ``merge_outputs`` there is one result, the concatenation
-    of both along the last axis.
+    of both along the last axis.  For ``aux_input`` see ``RecurrentLayer``.
     """
 
     input = operand(*REAL)

@@ -112,9 +112,10 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     The result is the output of each step: the input's shape with ``outputs`` as the last dimension.
     """
 
-    # ``weights``: the axis of the channels; None: one scale only.  ``operands_follow``: the operands with the
-    # scale of the result.  ``wide``: int16 with zero point 0.  ``power_of_two``: the scale is a power of two,
-    # from 2^-15 to 2^-9
+    # ``weights``: the axis of the channels; None: one scale only.  ``one_scale``: integer kernels take one
+    # scale, so the axes count only for weights that are dequantized.  ``operands_follow``: the operands with
+    # the scale of the result.  ``wide``: int16 with zero point 0.  ``power_of_two``: the scale is a power of
+    # two, from 2^-15 to 2^-9
     quantization_rule = QuantizationRule(
         weights={**dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0), **dict.fromkeys(PEEPHOLES)},
         one_scale=True,
@@ -180,7 +181,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
         has_norm = self.forget_layer_norm_coefficients is not None
         present = [gate for gate in GATES if gate != "input" or self.input_to_input_weights is not None]
         scales = {gate: None if has_norm and gate in present else GATE_SCALE for gate in GATES}
-        hidden = InnerTensor(HIDDEN, None, self.projection_weights is None, is_negated=True)
+        hidden = InnerTensor(HIDDEN, None, self.projection_weights is None, negates_zero_point=True)
         return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:

@@ -38,7 +38,8 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     the data are floats and the feature weights are integers.
     """
 
-    # ``wide``: int16 with zero point 0.  ``summed``: the sum of their products must not overflow 32 bits
+    # ``wide``: int16 with zero point 0.  ``summed``: the sum of products with the state must not overflow
+    # 32 bits
     quantization_rule = QuantizationRule(
         weights={"weights_feature": 0, "weights_time": None},
         one_scale=True,

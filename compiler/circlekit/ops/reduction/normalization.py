@@ -71,7 +71,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
 
     def infer(self) -> TensorType:
         inferred = super().infer()
-        # 8-bit data may have an int16 result: then the result was declared as int16
+        # an 8-bit SOFTMAX may have an int16 result; only the declared dtype of the result shows it
         is_wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16, inferred.shape) if is_wide else inferred
 

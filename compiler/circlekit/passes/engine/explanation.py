@@ -26,10 +26,10 @@ class Explanation:
     """What a pass changed in a model, and why it changed no more; ``print`` shows it as a block of text.
 
     ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
-    rewrites that it would make in the optimized model if it ran alone, with all rules.  ``refusals``: its
-    refusals after these rewrites, the nearest misses first.  ``remarks``: sentences on what the
-    pass needs, what prevented it, or why nothing is known.  ``is_prevented``: whether an error or the target
-    prevented the pass from running; a remark says so.
+    rewrites that it would make in the optimized model if it ran alone.  These include rewrites that pipelines
+    omit (``Context.exact``).  ``refusals``: its refusals after these rewrites, the nearest misses first.
+    ``remarks``: sentences on what the pass needs, what prevented it, or why nothing is known.
+    ``is_prevented``: whether an error or the target prevented the pass from running; a remark says so.
     """
 
     pass_name: str

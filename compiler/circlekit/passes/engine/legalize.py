@@ -58,8 +58,8 @@ class Legalization(GraphPass):
 
     ``targets``: names of runtimes for which the pass replaces even operators that their tables accept,
     because a table cannot express what is wrong with them.  The new operators are then not examined.
-    ``lowers``: a word; the pass does not run if the argument ``keep`` of ``legalize_in_place`` has this word.
-    With "" it always runs.
+    ``lowers``: a word for what the pass replaces, such as "fused_activations".  The pass does not run if the
+    argument ``keep`` of ``legalize_in_place`` has this word.  With "" it always runs.
     ``depth``: how often the operators that it makes may be replaced again until they run.
     ``changes_more``: whether the pass changes more of the model than other legalizations.  If so, it runs
     after the others.

@@ -49,7 +49,7 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
             raise ParseError(f"{label}: expected the keys passes, disable and settings, got {key!r}")
     passes, disable = (_names(tree, key, label) for key in ("passes", "disable"))
     try:
-        pass_names(passes, disable)
+        pass_names(passes, disable)  # raises RewriteError for an unknown name
         return Pipeline(passes, disable, _settings(tree.get("settings", {}), label))
     except RewriteError as error:
         raise RewriteError(f"{label}: {error.message}") from None

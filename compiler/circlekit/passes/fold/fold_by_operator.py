@@ -27,7 +27,7 @@ OPERATORS = {
     "fold_sparse_to_dense": "SPARSE_TO_DENSE",
     "fold_squeeze": "SQUEEZE",
 }
-"""{name of a pass: the operator that it folds, as ``code_of`` names it}."""
+"""{name of a pass: the code of the operator that it folds; for a custom operator, its custom code}."""
 
 for _name, _code in OPERATORS.items():
     _doc = f"Replace {_code} by its result where fold_constants would do so."

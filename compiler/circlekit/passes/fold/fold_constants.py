@@ -178,7 +178,7 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
     """Return whether ``op`` needs only the known shape of ``value``, or ``value`` has no elements."""
     if not value.is_static or value.dtype.numpy is None or value.is_variable:
         return False
-    # numpy's limit for the size of an array ignores dimensions of 0, too
+    # without dimensions of 0: numpy leaves them out, too, when it checks the size of an array
     if prod(d for d in value.static_shape if d) >= MAX_VIRTUAL_ELEMENTS:
         return False
     return value.numel == 0 or not op.reads_data

@@ -173,7 +173,7 @@ class _Region:
     def _search(self, value: Value, depth: int) -> str | None:
         """Examine the operators before ``value``, each once; return why ``value`` cannot be multiplied.
 
-        ``depth``: the number of operators between ``value`` and ``root``.
+        Return None if it can.  ``depth``: the number of operators between ``value`` and ``root``.
         """
         op = value.producer
         if op is None:

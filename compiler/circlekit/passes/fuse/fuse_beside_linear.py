@@ -194,8 +194,9 @@ class AfterLinear(Rewrite):
     """Base class for arithmetic after a layer.
 
     ``$layer``: the word in the name of the pass.  ``$kind``: the operator of the layer.  ``$first``: its
-    first operand.  ``$rest``: its operands between filter and bias.  ``output_axis``: the axis of output
-    channels in the filter ``w``.
+    first operand.  ``$filter``: the shape of its filter ``w``.  ``$rest``: its operands between filter and
+    bias.  ``$attributes``: the attributes that it must have.  ``output_axis``: the axis of output channels
+    in ``w``.
     """
 
     output_axis: ClassVar[int] = 0

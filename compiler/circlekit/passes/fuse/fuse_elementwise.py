@@ -26,7 +26,10 @@ class _NegTerm(Rewrite):
 
     @condition
     def is_not_absorbed(self, match: Match, b: Value) -> str | None:
-        """No layer before ``b`` can absorb the factor -1 (``normalize_batchnorm`` makes it for that)."""
+        """``n`` is a NEG, or no layer before ``b`` can absorb the factor -1.
+
+        ``normalize_batchnorm`` makes a MUL by -1 only where a layer can absorb it.
+        """
         if isinstance(match.ops["n"], Neg) or producer_refusal(b, is_offset=False) is not None:
             return None
         return f"%{match.value('n').name}: the layer before it can absorb the factor -1"

@@ -106,7 +106,8 @@ class _Group(NamedTuple):
     """One of the parallel convolutions.
 
     ``before``, ``after``: the permutations of the transposes around it, None if there is no transpose.
-    ``data``: the value of which the group reads ``part``.  ``part_map``: the index map from it to the part.
+    ``data``: the value of which the group reads ``part``.  ``part_map``: the index map from ``data`` to
+    ``part``.
     """
 
     conv: Conv2D

@@ -176,7 +176,7 @@ def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
 
 
 def _joined(new: Inserter, name: str, values: Sequence[Value], arrays: Sequence[Array]) -> Value:
-    """Return a constant with the rows of ``arrays``, the data of ``values``; keep a large one in a file."""
+    """Return a constant with the rows of ``arrays``, the data of ``values``; if large, in a scratch file."""
     first, *_ = arrays
     joined = new_array((sum(map(len, arrays)), *first.shape[1:]), first.dtype)
     value = new.constant(name, np.concatenate(arrays, out=joined))
@@ -295,11 +295,11 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
         return None  # a RESHAPE to a constant shape can infer only one dimension
     for new_axis in reversed(range(len(first))):
         other_dims = {(new[:new_axis], new[new_axis + 1 :]) for _, new in shapes}
-        is_apart = all(  # the Reshape keeps the number of elements, in total and before the axis
+        keeps_counts = all(  # the Reshape keeps the number of elements, in total and before the axis
             _elements(old[:axis]) == _elements(new[:new_axis]) and _elements(old) == _elements(new)
             for old, new in shapes
         )
-        if len(other_dims) == 1 and is_apart and all(new[new_axis] for _, new in shapes):
+        if len(other_dims) == 1 and keeps_counts and all(new[new_axis] for _, new in shapes):
             return new_axis
     return None
 

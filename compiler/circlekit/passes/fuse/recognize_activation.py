@@ -15,6 +15,8 @@ RELU6_FORMS = (
     "r = Add(x: f32, three: const)      {act: RELU6}",
     "a = Add(x: f32, three: const)  r = Relu6(a)",
 )
+"""r = relu6(x + 3); ``three`` is 3."""
+
 HARD_SWISH_ENDS = (
     "m = Mul(x, r)  z = Mul|Div(m, six: const)",
     "s = Mul|Div(r, six: const)  z = Mul(x, s)",

@@ -78,7 +78,7 @@ class _Erf(Rewrite):
 
     @condition
     def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
-        """In all, x is multiplied by sqrt(1/2) before erf, and by -sqrt(1/2) before erfc."""
+        """The operators before erf multiply x by sqrt(1/2), those before erfc by -sqrt(1/2)."""
         divided = isinstance(match.ops["s"], Div)
         found, expected = float(root.reshape(-1)[0]), self.sign * math.sqrt(2.0 if divided else 0.5)
         if math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE):

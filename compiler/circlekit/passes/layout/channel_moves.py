@@ -43,7 +43,7 @@ class ChannelMoves:
     ``sources``: the values whose channels are copies of channels of other values, each with these channels.
     The channels are traced back to values that are not in ``sources`` themselves.
     ``movers``: the operators whose needed results (``is_needed``) are all in ``sources``.  An operator whose
-    results nothing reads is not a mover, because ``removed_for`` would not find it.
+    results nothing reads is not a mover, because ``movers_for`` would not find it.
     ``sinks``: the results of movers that are outputs of the graph or have a user that is not a mover.
     ``suppliers``: the values whose channels the sinks copy.
     ``position``: the index of each operator in the graph; empty if there are no sinks.
@@ -92,7 +92,7 @@ class ChannelMoves:
             return None
         return [self.sources[value][k] if value in self.sources else Channel(value, k) for value, k in found]
 
-    def removed_for(self, sinks: Sequence[Value]) -> list[Op]:
+    def movers_for(self, sinks: Sequence[Value]) -> list[Op]:
         """Return the movers that compute ``sinks`` from their suppliers."""
         suppliers = {channel.value for sink in sinks for channel in self.sources[sink]}
         ops: dict[Op, None] = {}

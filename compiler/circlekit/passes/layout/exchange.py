@@ -53,7 +53,9 @@ class Exchange(NamedTuple):
 def exchanged(graph: Graph, reshape: Reshape) -> Exchange | None:
     """Compute reshape(transpose(x)) as transpose(reshape(x)), and take ``reshape`` out of the graph.
 
-    Return None if the two cannot be exchanged, or if ``_is_only_reduced`` is false for the result.
+    Return None, and change nothing, in these cases: ``reshape`` does not read a Transpose with a constant
+    permutation; a shape is unknown; the result is quantized, or x is a variable; ``_exchanged_steps`` finds
+    no steps; ``_is_only_reduced`` is false for the result.
     """
     moved, result = reshape.input, reshape.output
     perm = constant_perm(transpose := moved.producer)
@@ -78,8 +80,9 @@ def _exchanged_steps(
 ) -> tuple[Shape, Perm] | None:
     """Return (s, p) such that transpose(reshape(x, s), p) is reshape(transpose(x, perm), result).
 
-    ``shape``: the shape of x.  Return None if the Reshape splits or merges axes that are not next to each
-    other in x, or if nothing would be transposed.
+    ``shape``: the shape of x.  The axes that the Reshape splits or merges together must be consecutive axes
+    of x in the order of x; axes of dimension 1 count, too.  Otherwise return None.  Also return None if
+    nothing would be transposed, or for some shapes without elements (``matching_groups`` finds no groups).
     Example: for [1,8,8,16], (0,3,1,2) and [1,4,4,64], return [1,64,4,4] and (0,2,3,1).
     """
     groups = matching_groups([shape[axis] for axis in perm], result)
@@ -94,11 +97,11 @@ def _exchanged_steps(
 
 
 def _is_only_reduced(graph: Graph, value: Value, perm: Perm) -> bool:
-    """Return whether elementwise operators lead from ``value`` to reductions, and to nothing else.
+    """Return whether ``value`` is read only by reductions and elementwise operators.
 
-    Their other operands of this shape must be constants or computed from ``value`` in this way, too.  The
-    reductions must keep their axes, and a transpose by the inverse of ``perm`` must keep the order of the
-    elements in their results.
+    The same must hold for the results of these elementwise operators.  Their other operands of this shape
+    must be constants or computed from ``value`` in this way, too.  The reductions must keep their axes, and a
+    transpose by the inverse of ``perm`` must keep the order of the elements in their results.
     """
     values, others, back = [value], set[Value](), inverse(perm)
     for member in values:  # the list grows in the loop

@@ -167,13 +167,13 @@ def expand(graph: Graph, ops: Collection[Op]) -> None:
     """
     for move in [op for op in graph.ops if isinstance(op, MovementOp)]:
         if move in ops:
-            _write_back(graph, move)
+            _write_new(graph, move)
         else:
             _restore(graph, move)
 
 
 def _restore(graph: Graph, move: MovementOp) -> None:
-    """Put the operators of the chain back, with the versions that the file states."""
+    """Replace ``move`` by the operators of its chain, with the versions that the file states."""
     first, last = move.chain[0][0], move.chain[-1][0]
     first.set_input(first.inputs.index(None), move.input)
     for op, _ in move.chain:
@@ -184,8 +184,8 @@ def _restore(graph: Graph, move: MovementOp) -> None:
     graph.remove(move)
 
 
-def _write_back(graph: Graph, move: MovementOp) -> None:
-    """Insert the cheapest operators for the map of ``move``."""
+def _write_new(graph: Graph, move: MovementOp) -> None:
+    """Replace ``move`` by the cheapest operators for its map."""
     source, result = move.input, move.output
     found = move.best_plan(move.map, tuple(range(source.known_rank)))
     assert found is not None  # it was chosen by its cost

@@ -102,9 +102,9 @@ class OptimizeLayout(GraphPass):
         return changes
 
     def exchange(self, writer: MovementWriter, run_bytes: int) -> int:
-        """Exchange Reshapes and the Transposes before them where other layouts then need no Transpose.
+        """Exchange Transposes and the Reshapes after them, where this saves a Transpose.
 
-        Return the number of changes; 0 if every exchange was undone, because they would be repeated.
+        Return the number of changes; 0 if every exchange was undone: the next call would only repeat them.
         """
         graph, epoch = writer.graph, writer.graph.epoch
         candidates = (exchanged(graph, op) for op in graph.ops if isinstance(op, Reshape))
@@ -147,7 +147,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return, for each rank, the permutations by which ``graph`` transposes, or reshapes with this effect.
+    """Return, for each rank, the permutations that operators of ``graph`` apply (``move_perm``).
 
     Of two permutations that are inverse to each other, only the first is in the list.
     """
@@ -160,7 +160,10 @@ def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
 
 
 def moves_by(graph: Graph, perms: Sequence[Perm]) -> list[Move]:
-    """Return the transposes, and reshapes with this effect, of ``graph`` by ``perms`` or their inverses."""
+    """Return the operators of ``graph`` that apply one of ``perms`` or its inverse.
+
+    These are Transposes, and Reshapes with the effect of one.
+    """
     found = ((op, move_perm(op)) for op in graph if isinstance(op, Transpose | Reshape))
     return [op for op, perm in found if perm is not None and (perm in perms or inverse(perm) in perms)]
 

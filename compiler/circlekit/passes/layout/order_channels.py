@@ -115,7 +115,7 @@ class _Region:
     def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, sinks: list[Value]) -> None:
         self.graph, self.sinks = graph, sinks
         self.sources = {sink: moves.sources[sink] for sink in sinks}
-        self.old = moves.removed_for(sinks)
+        self.old = moves.movers_for(sinks)
         self.suppliers = list(dict.fromkeys(c.value for sink in sinks for c in moves.sources[sink]))
         self.groups = {value: finder.group_of(value) for value in (*self.suppliers, *sinks)}
         self.position = moves.position

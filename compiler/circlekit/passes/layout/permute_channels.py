@@ -37,7 +37,7 @@ are tried; with more digits, no order is tried."""
 QUANTIZED_GROUPS: Mapping[type[Op], int] = {DepthwiseConv2D: 8, TransposeConv: 8, Mean: 16}
 """By class, the number of quantized channels that LiteRT's optimized kernel computes at a time.
 
-It rounds the channels that remain differently.
+It rounds the channels after the last full group in another way.
 """
 
 
@@ -142,7 +142,7 @@ def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator
 
 
 def permute_outputs(graph: Graph, layer: Op, order: Array) -> None:
-    """Let ``layer`` compute its output channels in ``order``."""
+    """Let ``layer``, for which ``has_weights_alone`` is true, compute its output channels in ``order``."""
     for name in ("filter", "weights", "bias"):
         value = getattr(layer, name, None)
         if value is not None:
@@ -150,8 +150,8 @@ def permute_outputs(graph: Graph, layer: Op, order: Array) -> None:
 
 
 def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
-    """Let ``layer`` expect its input channels in ``order``."""
+    """Let ``layer``, for which ``weights_of`` returns weights, read its input channels in ``order``."""
     weights = weights_of(layer)
-    assert weights is not None  # the caller has asked for it
+    assert weights is not None  # required of ``layer``
     index = layer.inputs.index(weights)
     layer.set_input(index, taken(graph, weights, order, len(weights.static_shape) - 1))

@@ -145,8 +145,8 @@ class RankFinder(Finder):
         found = ((side, changes_of(op, values, self.orders[side])) for side in self.used)
         changes = {side: change for side, change in found if not isinstance(change, str)}
         data = [value for value in values if value.rank == self.rank and not value.is_const]
-        gives_rank = any(value not in op.results for value in data)  # an operand, to the results
-        if not (op.pure and changes and gives_rank and all(map(_can_be_reshaped, data))):
+        has_operand = any(value not in op.results for value in data)  # else no operand gives ``op`` its rank
+        if not (op.pure and changes and has_operand and all(map(_can_be_reshaped, data))):
             self.fixed[op] = f"{type(op).__name__} works only on data of rank {self.rank}"
             return []
         self.add(region, op, operands, changes)

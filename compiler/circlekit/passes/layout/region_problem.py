@@ -4,8 +4,8 @@
 The terms of region.py:
 
 - A side is a number that stands for an order of axes, for example 0 for NCHW and 1 for NHWC.
-- A tensor is all values that transposes, or reshapes that do the same, produce from each other.  Each value
-  is on a side; ``root`` is the first one.
+- A tensor is all values that transposes, or reshapes that do the same, produce from one value, the ``root``.
+  Each of these values is on a side.
 - A variable is an operator that can work on several sides; a region is connected tensors and variables.
 
 Terms of labels.py: a label is a side here.  A problem is to choose a label for each variable so that the sum
@@ -88,5 +88,8 @@ def _consumer(op: Op, index: int, side: int, finder: Finder) -> int:
 
 
 def accepts_all_sides(op: Op, index: int, tensor: Tensor) -> bool:
-    """Return whether ``op`` is a Reshape whose result is the same, whichever side of ``tensor`` it reads."""
+    """Return whether ``op`` is a Reshape whose result is the same, whichever side of ``tensor`` it reads.
+
+    ``index``: the operand of ``op`` that is a value of ``tensor``.
+    """
     return isinstance(op, Reshape) and index == 0 and tensor.has_one_order

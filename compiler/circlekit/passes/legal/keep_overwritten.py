@@ -33,7 +33,7 @@ class KeepOverwritten(Legalization):
             return 0
         kept = set[Op]()
         while found := overwritten_values(graph, PLANNERS["litert"], kept):
-            for overwritten in found:  # their buffers differ, so one change does not affect the others
+            for overwritten in found:  # each change is correct even if an earlier one made it unnecessary
                 self._keep(graph, overwritten)
                 kept.add(overwritten.writer)
         return len(kept)
@@ -41,19 +41,18 @@ class KeepOverwritten(Legalization):
     def _keep(self, graph: Graph, found: Overwritten) -> None:
         """Let the later readers read the operand that would be overwritten, or a new Reshape of this operand.
 
-        ``found``: its ``writer`` overwrites the buffer of its ``operand``, its ``readers`` read this buffer
-        later, and its ``views`` are all values in the buffer.  Another input of the writer may be a view with
-        the shape of the operand.  The writer could work in place on this view, too, so it reads the operand
-        instead of the view.
-        If a Reshape cannot state the shape that a reader needs, the writer reads a copy, and the readers
-        stay.
+        ``found``: its ``writer`` overwrites the data of its ``operand``, its ``readers`` read these data
+        later, and its ``same_data`` are all values that have them.  One of these may be another input of the
+        writer with the shape of the operand.  The writer could work in place on this input, too, so it reads
+        the operand instead.  If a Reshape cannot state the shape that a reader needs, the writer reads a
+        copy, and the readers stay.
         """
         read = [value for op, index in found.readers if (value := op.inputs[index]) is not None]
         # whether a RESHAPE can state the shapes, with at most one -1
         is_stated = all(is_determined(value.shape) for value in read)
         operand = found.operand if is_stated else self._copied(graph, found)
         for index, value in enumerate(found.writer.inputs):
-            if value in found.views and value.shape == operand.shape:
+            if value in found.same_data and value.shape == operand.shape:
                 found.writer.set_input(index, operand)
         if not is_stated:
             return

@@ -2,8 +2,8 @@
 """Lower SPLIT_V to SLICE; lower MIRROR_PAD, GATHER_ND and RESIZE_NEAREST_NEIGHBOR to GATHER.
 
 A Replacement replaces the operators of its ``kinds`` that the format, a runtime or its delegate refuses.  Its
-``results`` returns None to leave an operator as it is: here, one with an unknown shape or index, and one that
-changes nothing, for which no GATHER is needed.
+``results`` returns None to leave an operator as it is, for example one with an unknown shape or index, or a
+MIRROR_PAD that pads nothing: it needs no GATHER.
 """
 
 from __future__ import annotations

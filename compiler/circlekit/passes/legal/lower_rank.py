@@ -33,7 +33,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MERGED_RANK = 4
-"""Up to this rank, every runtime that has an operator of this file runs it."""
+"""Every runtime that has one of the operators in MergeAxes.kinds runs it up to this rank."""
 
 LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: ReduceAll}
 """For each reduction of booleans, the logical reduction with the same result."""

@@ -19,8 +19,8 @@ class WidenBias(Replacement[Op]):
     """layer(x, w, b)  ==  layer(x, w, int64(b)) for int16 data and a constant int32 bias.
 
     LiteRT reads the bias of such a layer as int64.  Only if ``quantized_bias_type`` is INT32, it reads int32,
-    and the sums are int32 and may wrap around: such a layer stays.  In other layers, the attribute gets its
-    default, with which the dtype of the bias counts.
+    and the sums are int32 and may wrap around: such a layer stays.  The new layers have the default of this
+    attribute, with which the dtype of the bias decides.
     """
 
     kinds = (Conv2D, DepthwiseConv2D, TransposeConv, FullyConnected)

@@ -88,12 +88,12 @@ class ForwardBatchNorm(Rewrite):
         """``c`` has one number, or one for each channel of ``x``; after a Reshape, it may repeat these."""
         if isinstance(match.ops["y"], Transpose):
             return _transposed_refusal(c, x, match)
-        if isinstance(match.ops["y"], Reshape) and _repeated(c, x, y) is not None:
+        if isinstance(match.ops["y"], Reshape) and _without_repeats(c, x, y) is not None:
             return None if c.size == 1 else broadcast_refusal(y, match.value("c"))
         return _order_refusal(match.ops["y"], x, y) or channel_refusal(c, y)
 
     def constants(self, match: Match, c: Array, x: Value, y: Value) -> dict[str, Array]:
-        row = _repeated(c, x, y) if isinstance(match.ops["y"], Reshape) else None
+        row = _without_repeats(c, x, y) if isinstance(match.ops["y"], Reshape) else None
         return {"d": c.reshape(-1) if row is None else row}
 
 
@@ -126,7 +126,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
     return f"%{match.value('y').name}: expected {constant}, got {format_shape(c.shape)}"
 
 
-def _repeated(c: Array, x: Value, y: Value) -> Array | None:
+def _without_repeats(c: Array, x: Value, y: Value) -> Array | None:
     """Return one number, or one for each channel of ``x``, if ``c`` only repeats these; else None.
 
     ``y`` is ``x`` reshaped, and the operator after the Reshape applies ``c`` to ``y``.  Example: for

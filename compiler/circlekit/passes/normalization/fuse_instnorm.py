@@ -149,8 +149,8 @@ class InstanceNorm(Rewrite):
 class EpsilonAddedToDeviation(InstanceNorm):
     """Instance normalization with an epsilon that is added to the standard deviation.
 
-    A pipeline accepts an epsilon up to 1e-8; a request of the pass by name accepts one up to 1e-5.  What is
-    added to the variance instead has two formulas: see NEGLIGIBLE_EPSILON and SMALL_EPSILON.
+    A pipeline accepts an epsilon up to 1e-8; a request of the pass by name accepts one up to 1e-5.
+    NEGLIGIBLE_EPSILON and SMALL_EPSILON give the numbers that INSTANCE_NORM adds to the variance instead.
     """
 
     def run_graph(self, graph: Graph, context: Context) -> int:

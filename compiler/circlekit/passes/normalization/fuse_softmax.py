@@ -40,7 +40,7 @@ class _Shifted(Rewrite):
 class _Softmax(_Shifted):
     """exp(d) / sum(exp(d))  ==  softmax(x), and d - log(sum(exp(d)))  ==  log_softmax(x), for d = x - max(x).
 
-    Without the subtraction, exp(x) may be infinite, and the present operators give NaN.
+    A model without the subtraction is not rewritten: where exp(x) is infinite, it gives NaN, unlike SOFTMAX.
     """
 
     before = """
@@ -130,7 +130,7 @@ QUOTIENTS = (
     (2, "a = Maximum|Add(s, eps: const f32[*, 1])  r = Rsqrt(a)  z = Mul(x, r)"),
     (2, "a = Maximum|Add(s, eps: const f32[*, 1])  r = Sqrt(a)  z = Div(x, r)"),
 )
-"""``epsilon_power``, and x divided by its norm, which epsilon keeps from 0."""
+"""(``epsilon_power``, a picture of x divided by its norm); epsilon keeps the divisor above 0."""
 
 
 class FuseL2Norm(Rules):

@@ -19,7 +19,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class _Variance(Rewrite):
     """mean(x^2) - mean(x)^2  ==  mean(d^2) with d = x - mean(x), if the model computes d anyway.
 
-    common_subexpression_elimination merges both computations of d.
+    Then common_subexpression_elimination merges this d with that of the model.
     """
 
     shared = ("m",)
@@ -70,6 +70,8 @@ class _Variance(Rewrite):
 
 
 class _ReshapedMean(_Variance):
+    """mean(x^2) - mean(x)^2  ==  mean(d^2) with d = x - reshape(mean(x)), if the model computes d anyway."""
+
     def candidates(self, m: Value) -> list[Value]:
         reshapes = [user for user in m.users if isinstance(user, Reshape)]
         return [op.output for op in reshapes if op.shape is None or op.shape.is_const]
@@ -90,23 +92,25 @@ def _trimmed(shape: Shape) -> Shape:
 
 
 SQUARES = ("q = Square(x)  s = Square(m)", "q = Mul(x, x)  s = Mul(m, m)")
+"""q = x^2, and s = m^2 for the mean m of x."""
+
 DIFFERENCES = (
     "u = Sub(w, s)  v = Relu(u)",
     "u = Sub(w, s)  v = Maximum(u, 0.0)",
     "v = Sub(w, s)  {act: NONE|RELU}",
 )
-"""The difference of the means.  Rounding may make it negative, so exporters limit it to 0 and more."""
+"""v = w - s, the mean of q minus s.  Rounding may make it negative, so exporters limit it to 0 and more."""
 
 
 MEANS = ((_Variance, "", "m"), (_ReshapedMean, "i = Reshape(m, shape)  {new_shape: new_shape}", "i"))
-"""The mean m that is subtracted from x, as it is or reshaped."""
+"""(base class, $reshape, $mean) for the mean m that the model subtracts from x, as it is or reshaped."""
 
 
 class FuseVariance(Rules):
     """mean(x^2) - mean(x)^2  ==  mean((x - mean(x))^2), if the model computes x - mean(x) anyway.
 
-    x must be finite.  JAX libraries compute the variance of a normalization so.  Other passes recognize the
-    new form, which rounds less.
+    x must be finite.  JAX libraries compute the variance of a normalization in the old form.  Other passes
+    recognize the new form, which rounds less.
     """
 
     name = "fuse_variance"

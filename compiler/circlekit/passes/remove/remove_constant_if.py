@@ -19,8 +19,8 @@ from circlekit.rewrite.base import Context, Pass
 MAX_COPIED_OPS = 1000
 """Largest number of operators that all copies of a branch together may have; a single copy has no limit."""
 
-MAX_COUNTED_CALLS = 1 << 40
-"""Copies are counted up to this number, because the count may double with each nested branch."""
+MAX_COUNTED_PLACES = 1 << 40
+"""The largest number in ``Branches.places``, because the count may double with each nested branch."""
 
 
 def is_constant_if(op: Op) -> TypeGuard[If]:
@@ -53,17 +53,18 @@ class Branches:
         referred |= {id(s.graph) for s in model.signatures} | {id(model.main)}
         self.places = {graph: int(id(graph) in referred) for graph in model.graphs}
         for graph in reversed(self.order):
-            # ``places`` is 0 if nothing runs the graph; but it may stay in the model, so it is one place
+            # a graph that nothing runs has 0 places; it may stay in the model, so it counts as one here
+            copies = max(self.places[graph], 1)
             for branch in taken[graph]:
-                self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
+                self.places[branch] = min(self.places[branch] + copies, MAX_COUNTED_PLACES)
 
     def too_many(self, op: If) -> str | None:
-        """Refuse to copy the branch of ``op`` if all its copies together would have too many operators."""
+        """Return a refusal if all copies of the branch of ``op`` would have too many operators, else None."""
         branch = branch_of(op)
         size, places = len(branch), self.places[branch]
         if places == 1 or size * places <= MAX_COPIED_OPS:
             return None
-        where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
+        where = f"{places} places" if places < MAX_COUNTED_PLACES else "very many places"
         return (
             f"{branch.name} has {counted(size, 'operator')} and is called in {where}; "
             f"expected at most {MAX_COPIED_OPS} operators in all"

@@ -29,9 +29,8 @@ class RemoveSoftmax(Rules):
     """arg_max(softmax(x))  ==  arg_max(x) along the last axis, and the same for LOG_SOFTMAX.
 
     Segmentation and classification models often end in this way.  Positions may change: rounding may make the
-    two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them, even if the element of x
-    from which it comes is the smaller one.  An infinite maximum or NaN
-    makes the whole row NaN.
+    two largest results of the SOFTMAX equal.  ARG_MAX then takes the first of them, even if it comes from the
+    smaller element of x.  An infinite maximum or a NaN in a row of x makes the whole row of the SOFTMAX NaN.
     """
 
     name = "remove_softmax"

@@ -55,13 +55,13 @@ class _PositionBuilder(Inserter):
     multiplied by 1 before it is padded: the product is a tensor without the huge padding value, so a
     quantizer can give it the range of the data.
 
-    ``counts_images``: whether positions count from the start of the batch, not from the start of each image.
+    ``includes_batch``: whether positions count from the start of the batch, not from the start of each image.
     ``windows``: for the rows and for the columns, the number of windows and the padding.
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
         super().__init__(graph, op)
-        window, strides, self.padding, self.counts_images = window_options(op)
+        window, strides, self.padding, self.includes_batch = window_options(op)
         self.window, self.strides = window[1:3], strides[1:3]
         self.shape = op.inputs[0].static_shape if op.inputs[0] is not None else ()
         axes = zip(self.shape[1:3], self.window, self.strides, strict=True)
@@ -97,7 +97,7 @@ class _PositionBuilder(Inserter):
         by_channel = [self.positions_in_channel(part, unit_vectors, bias) for part in split.results]
         position = self.make(Concatenation(*by_channel, axis=3))
         offset = np.arange(channels, dtype=np.float32).reshape(1, 1, 1, -1)
-        if self.counts_images:
+        if self.includes_batch:
             image = np.arange(batch, dtype=np.float32) * np.prod(self.shape[1:], dtype=np.float32)
             offset = offset + image.reshape(-1, 1, 1, 1)
         return self.make(Add(position, self.array(offset))) if offset.any() else position

@@ -46,7 +46,8 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.known_rank) == axis:
         return _parts(op.values, axis, taken)
     if axis == op.output.known_rank - 1:
-        counts = (op.output.known_shape[axis] or 1, len(taken))  # 1, which fills no group, if it is unknown
+        # LiteRT rounds the channels of some operators in groups; 1, for an unknown number, fills no group
+        counts = (op.output.known_shape[axis] or 1, len(taken))
         if not all(rounds_channels_alike(op, count) for count in counts):
             return None
     axes = _axes(op, axis)

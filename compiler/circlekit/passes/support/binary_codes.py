@@ -163,7 +163,7 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
     number, bits, rows = (arrays[item].reshape(-1) for item in (Item.NUMBER, Item.BITS, Item.ROWS))
     n = int(number[0]) if number.size else 0  # further numbers have no meaning
     if not 1 <= n <= min(bits.size, rows.size) or min(bits[:n].min(), rows[:n].min()) <= 0:
-        # a damaged file may have very many
+        # a damaged file may have very many clusters
         found = f"number {n}, bits {bits[:8].tolist()} and rows {rows[:8].tolist()}"
         return f"%{name}: expected clusters with bits and rows above 0, got {found}"
     clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)

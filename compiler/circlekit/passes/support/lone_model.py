@@ -35,7 +35,7 @@ def lone_model(op: Op) -> Model:
 def is_folded(value: Value, depth: int = 4) -> bool:
     """Return whether ``value`` is constant, or computed from constants by pure operators.
 
-    ``depth``: the largest number of operators in a row.
+    ``depth``: if there are more operators than this in a row, return False.
     """
     values = {value}
     for _ in range(depth):

@@ -23,5 +23,6 @@ def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int
     """Return how many input rows a TRANSPOSE_CONV needs for ``output`` result rows.
 
     It is the number of positions of the filter in a CONV_2D with this padding over ``output`` rows.
+    ``kernel``: see ``leading_pad``.
     """
     return (output + stride - (kernel if padding is Padding.VALID else 1)) // stride

@@ -7,6 +7,10 @@ document has the name of the array in place of the list.  The statistics of a te
 
     "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
 
+A tensor may have two further keys: ``channels``, with the fields of ``ChannelStatistics``, and ``histogram``,
+with ``bin_width`` (such as "2**-5"), ``first_bin`` and ``counts``.  ``counts[i]`` is the count of the numbers
+from (first_bin + i) * bin_width up to the next bin.
+
 To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns this range, rounded
 to float32.  A tensor needs no fields but these two.
 """

@@ -51,7 +51,7 @@ def observe_on_cluster(
 def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Let the cluster call ``function``; return the future of its result."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Dask warns of large arguments: the model and the samples are some
+        warnings.simplefilter("ignore")  # Dask warns of large arguments, such as the model
         return client.submit(function, *arguments, pure=False)
 
 

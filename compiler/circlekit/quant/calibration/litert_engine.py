@@ -41,8 +41,8 @@ class LitertEngine:
     """Runs samples of one model, whose main graph must not call other graphs.
 
     The model is saved to a temporary file.  LiteRT's interpreter is made from that file when the first sample
-    is run.  A worker process that is forked before then makes its own interpreter; one that is forked later
-    has a copy of this process's interpreter.
+    is run.  A worker process that is forked earlier makes its own interpreter; one that is forked later has a
+    copy of this process's interpreter.
 
     LiteRT resets variable tensors before each sample.  It does not reset any other state, such as a random
     stream or the variables of ASSIGN_VARIABLE, so models with such state are refused.

@@ -72,8 +72,8 @@ def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None 
 
     lows = [min(low, 0.0) for low in _seen(statistics.minima)]
     highs = [max(high, 0.0) for high in _seen(statistics.maxima)]
-    first, last = start or (None, None)
-    return average(lows, first), average(highs, last)
+    start_low, start_high = start or (None, None)
+    return average(lows, start_low), average(highs, start_high)
 
 
 def mean_of_samples(statistics: TensorStatistics) -> Range:

@@ -93,16 +93,16 @@ class SampleFile:
 
         If the whole line is the path of a file, it is one name, which may contain spaces.
         """
-        words = [line] if _exists(self._found(line)) else line.split()
+        words = [line] if _exists(self._path_of(line)) else line.split()
         inputs = interface.inputs
         if len(words) == 1:
-            return read_raw_record(self._found(words[0]), interface)
+            return read_raw_record(self._path_of(words[0]), interface)
         if len(words) != len(inputs):
             more = f", or one for each of {len(inputs)} inputs" if len(inputs) > 1 else ""
             raise ShapeError(f"expected one file{more}, got {len(words)}")
-        return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
+        return [read_input(self._path_of(word), value) for word, value in zip(words, inputs, strict=True)]
 
-    def _found(self, word: str) -> Path:
+    def _path_of(self, word: str) -> Path:
         """Return the path ``word``, or ``word`` in the folder of the list if only that file exists."""
         beside = Path(self.path).parent / word
         return beside if not _exists(Path(word)) and _exists(beside) else Path(word)
@@ -119,7 +119,7 @@ def _exists(path: Path) -> bool:
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Return (number from 1, text) of the lines that are not blank; raise FileError if they are not UTF-8."""
     try:
-        text = bytes(map_file(path)).decode("utf-8-sig")  # editors of Windows write the mark of UTF-8
+        text = bytes(map_file(path)).decode("utf-8-sig")  # editors of Windows write a byte order mark
     except UnicodeDecodeError:
         raise FileError(f"{path}: expected a UTF-8 text that lists files, got other bytes") from None
     return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

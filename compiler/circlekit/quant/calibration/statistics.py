@@ -81,6 +81,7 @@ class Observation:
 
     ``low``, ``high``: the range, NaN if no element belongs to it.  ``count``: the number of elements that
     belong to the range.  ``ignored``: the number of ignored elements.
+    ``channels``, ``histogram``: None if they were not asked for, or if no element belongs to the range.
     """
 
     low: float

@@ -103,7 +103,7 @@ def _layer_continues(match: Match) -> bool:
 
 
 def _needs_no_rounding(match: Match) -> bool:
-    """Return whether an activation is the only user of the ADD or MUL, or none of its operands is rounded."""
+    """Return whether the ADD or MUL has no rounded operand, or its only user is an activation."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True

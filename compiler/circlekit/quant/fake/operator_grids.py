@@ -36,6 +36,7 @@ class Grid(NamedTuple):
 def grids_of_user(op: Op) -> list[Grid | None]:
     """Return the grids to which ``op`` rounds its operand; an empty list if it is no rounding operator.
 
+    A FAKE_QUANT rounds, and so does a QUANTIZE whose result a DEQUANTIZE reads.
     None stands for a grid that is invalid or has more than 16 bits.
     """
     if isinstance(op, FakeQuant):

@@ -36,12 +36,12 @@ LEAST_MULTIPLIER = 2.0**-30
 Kernels multiply sums by this ratio, and round ratios below 2^-32 to 0; the limit leaves a margin.
 """
 
-LARGEST_RESULT = 2**29
+LARGEST_BIAS_IN_RESULT_STEPS = 2**29
 """The largest allowed magnitude of a bias in steps of the result.
 
-Kernels scale the sum of products and bias to steps of the result in 32 bits, before they clip.  They multiply
-by a number from 1/2 to 1 after a shift, so the shifted sum is up to twice as large; the limit leaves the same
-room for the products.
+Kernels scale the sum of products and bias to steps of the result in 32 bits, before they clip.  They first
+shift the sum, and then multiply it by a number from 1/2 to 1.  The shifted sum may be twice as large as the
+result, so the result may have up to 2^30 steps: half of them for the bias, half for the products.
 """
 
 LARGEST_BIAS_STEP = 0.25
@@ -84,7 +84,8 @@ class ConstantForms(KernelForms):
                     self.operand_forms[op][index] = fitted
                 elif fitted is not form:
                     raise ModelError(f"the bias %{bias.name} needs other scales of the stored %{value.name}")
-                largest, limit = np.abs(bias.array()).max(initial=0), LARGEST_RESULT * result_step
+                limit = LARGEST_BIAS_IN_RESULT_STEPS * result_step
+                largest = np.abs(bias.array()).max(initial=0)
                 if largest > limit:
                     expected = f"a bias of at most {limit:.4g}, 2^29 steps of the result"
                     raise ModelError(f"its kernel overflows: expected {expected}, got {largest:.4g}")

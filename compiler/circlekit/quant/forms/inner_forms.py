@@ -118,7 +118,7 @@ class InnerForms(TensorForms):
         scheme = self.scheme_of(op)
         scheme = wide_scheme(scheme) if name in rule.wide else scheme
         form = self.form_of_range(inner_name(op, name), scheme)
-        if not inner.is_negated:
+        if not inner.negates_zero_point:
             return form
         # The kernel adds the zero point where other kernels subtract it, so the negated zero point is stored.
         # int8 has no 128, so a zero point of -128 first becomes -127, and the scale grows by 255/254.

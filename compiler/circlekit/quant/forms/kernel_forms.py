@@ -158,7 +158,7 @@ class KernelForms(InnerForms):
         )
 
     def read_on_result_grid(self, op: Op, rule: QuantizationRule) -> None:
-        """Let ``op`` read its operand in the given form of its result, if ``op`` does not requantize it.
+        """Let an ``op`` that does not requantize read its operand in the given form of its result.
 
         Such an operator moves or compares elements, so its operand can be rounded instead of its result.
         Nothing happens unless all of this is true:

@@ -146,7 +146,8 @@ class TensorForms:
             low = mask
             if scheme.asymmetric and scheme.activations is i8:
                 # QUANTIZE may turn a float mask into the least int32; adding a negative zero point would wrap
-                # it to the highest integer.  With 1.02, the zero point is at least 0, also after rounding.
+                # it to the highest integer.  The factor 1.02 keeps the zero point at 0 or
+                # more, also after rounding.
                 low = min(mask, -1.02 * max(high, 0.0))
             reason = (
                 f"covers [{low:.4g}, {high:.4g}]; masked numbers, which are lower, get its lowest integer"

@@ -56,9 +56,9 @@ class ConeRunner:
     def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
         """Return the outputs that the last run would have if the values in ``changes`` had these arrays.
 
-        Call ``run`` first.  Raise UnsupportedError if an operator that calls other graphs, or that uses a
-        resource variable or a hash table, depends on the changed values; ModelError if such an operator reads
-        a variable tensor that several operators use, as its contents are not kept.
+        Call ``run`` first.  Raise UnsupportedError if an operator that depends on the changed values calls
+        other graphs, or uses a resource variable or a hash table.  Raise ModelError if an operator that
+        depends on them reads a variable tensor that several operators use: its contents are not kept.
         """
         changed = dict(changes)
         with limited_blas_threads(self._plan.largest_macs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of two patterns that ONE's circle-mpqsolver raises to int16.  Source: ONE's repository."""
+"""Find operators that two patterns of ONE's circle-mpqsolver raise to int16.  Source: ONE's repository."""
 
 from __future__ import annotations
 

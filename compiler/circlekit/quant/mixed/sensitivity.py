@@ -77,10 +77,11 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs], goal: float = 0
     outputs, times the noise of the worst output.  So outputs with little and with much noise count the same.
     Example: a source makes half of the noise of one output and a quarter of that of the other.  If the worst
     output has the noise 0.08, the source has (1/2 + 1/4) / 2 * 0.08 = 0.03.
-    ``goal``: outputs with no more noise than this, relative to the signal, do not count.  If no output has
-    more, all count.
-    If an operator that depends on the source calls other graphs, or uses a resource variable or a hash table,
-    the noise of the source cannot be computed; it counts as 0.
+    Only outputs with more noise than ``goal``, relative to the signal, count.  If there are none, all outputs
+    with noise count.
+    The noise of a source is 0 if it is not finite, or if it cannot be computed: an operator that depends on
+    the source calls other graphs, uses a resource variable or a hash table, or shares a variable tensor with
+    another operator.
     Raise the errors of ``Interpreter.run``.
     """
     runner = ConeRunner(model)

@@ -2,6 +2,7 @@
 """Insert QUANTIZE and DEQUANTIZE where dtypes change.
 
 Dtypes change at float operators, at operators with another dtype than the default, at inputs and at outputs.
+A ``Task`` is the quantization of one graph; the functions change this graph.
 """
 
 from __future__ import annotations

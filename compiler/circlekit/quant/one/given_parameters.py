@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make all int8 tensors of a model uint8, or set or copy the quantization parameters of named tensors."""
+"""Make all quantized int8 tensors of a model uint8, or set or copy the parameters of named tensors."""
 
 from __future__ import annotations
 

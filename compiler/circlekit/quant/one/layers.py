@@ -115,9 +115,9 @@ def weight_parameters(
     return parameters(low, high, dtype, smallest_scale)
 
 
-def weight_integers(data: Array, made: Parameters, dtype: DType) -> Array:
-    """Return the weights ``data`` as integers of ``dtype`` with the parameters ``made``."""
-    return to_integers(np.clip(data, made.low, made.high), dtype, made.scale, made.low)
+def weight_integers(data: Array, chosen: Parameters, dtype: DType) -> Array:
+    """Return the weights ``data`` as integers of ``dtype`` with the parameters ``chosen``."""
+    return to_integers(np.clip(data, chosen.low, chosen.high), dtype, chosen.scale, chosen.low)
 
 
 def _quantize_weights(
@@ -144,8 +144,8 @@ def _quantize_weights(
             old = value.quantization
             assert old is not None  # ``recorded`` was read from it
             return integers, dtype, replace(old, quantized_dimension=axis or 0)
-        made = weight_parameters(data, axis, dtype, floor)
-        return weight_integers(data, made, dtype), dtype, made.quantization(axis or 0)
+        chosen = weight_parameters(data, axis, dtype, floor)
+        return weight_integers(data, chosen, dtype), dtype, chosen.quantization(axis or 0)
 
     key = ("weights", dtype, axis, None if smallest is None else smallest.tobytes())
     constant = task.editor.replace_constant(op, index_of(op, name), key, make)

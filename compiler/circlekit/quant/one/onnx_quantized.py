@@ -4,9 +4,16 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-A constant without these operators gets parameters that cover its elements.  The scale of a bias is the scale
-of its layer's input times that of the weights.  A result without these operators gets the parameters of an
-operand of its producer if ``_follow_operands`` says so; otherwise the result stays float.
+Operators that stay float (``rules.stays_float``), such as other custom operators, keep their float operands
+and results.  A QUANTIZE or DEQUANTIZE is inserted where another operator has integers.  Other tensors without
+the ONNX operators are treated as follows:
+
+- A constant gets parameters that cover its elements.
+- A bias gets the scale of its layer's input times that of the weights.
+- Weights of a layer, and operands in ``OneRule.per_element`` (such as PRELU's alpha), stay float.  If their
+  operator reads quantized data, this is an error.
+- A result gets the parameters of an operand of its producer if ``_follow_operands`` says so; otherwise it
+  stays float.
 
 Two of ONE's rules replace parameters that come from the ONNX operators.  An operand of a CONCATENATION, for
 example, may get the parameters of the result (``propagate_backward``).  The result of a product may get the
@@ -16,11 +23,13 @@ Source: the behavior of luci's QuantizeOnnxFakeQuantModel and the passes that it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, u8
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import working_on
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.shape_inference import check_shapes
@@ -46,7 +55,7 @@ from circlekit.quant.one.layers import quantize_bias
 from circlekit.quant.one.rules import layer_rule, rule_of, stays_float
 from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
-from circlekit.quant.weights import present_operand
+from circlekit.quant.weights import indices_of, is_float, present_operand
 
 QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
 """The names of the two custom operators."""
@@ -64,7 +73,8 @@ def quantize_onnx_model(model: Model) -> None:
     scales, zero points or dtypes that are not supported.
     Raise ModelError if the model has no such operators, or if the two operators of a pair have different
     parameters.  Also raise ModelError if an operator would read floats and integers that do not fit each
-    other, because one of its operands stays float.
+    other, because one of its operands stays float.  Raise the errors of ``quantize_constants`` and
+    ``quantize_bias``.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(
@@ -83,6 +93,7 @@ def quantize_onnx_model(model: Model) -> None:
 
 def _quantize_graph(editor: GraphEditor) -> None:
     """Quantize one graph; raise the errors of ``quantize_onnx_model``, but not those of ``check_shapes``."""
+    float_operands, float_results = _float_tensors(editor.graph)
     _read_activations(editor)
     _read_constants(editor)
     if lone := next((op for op in editor.graph if _is_custom(op, QUANTIZE)), None):
@@ -90,6 +101,7 @@ def _quantize_graph(editor: GraphEditor) -> None:
         raise UnsupportedError(f"%{lone.output.name}: {expected}")
     editor.finish()
     _quantize_rest(editor)
+    _keep_float(editor, float_operands, float_results)
     editor.finish()
     touch_ops(editor.graph)
     remove_ranges(editor.graph)
@@ -98,6 +110,37 @@ def _quantize_graph(editor: GraphEditor) -> None:
 def _is_custom(op: Op | None, name: str) -> bool:
     """Return whether ``op`` is the custom operator ``name``."""
     return isinstance(op, OpaqueOp) and op.custom_code == name
+
+
+# -- operators that stay float -----------------------------------------------------------------
+
+
+def _float_tensors(graph: Graph) -> tuple[list[tuple[Op, int]], list[Value]]:
+    """Return the float32 operands, as (operator, index), and results of the operators that stay float.
+
+    Operators that call graphs are left out: their operands must be like the inputs of these graphs.
+    """
+    ops = [
+        op
+        for op in graph
+        if stays_float(op)
+        and not op.called_graphs()
+        and not any(_is_custom(op, name) for name in (QUANTIZE, DEQUANTIZE))
+    ]
+    operands = [(op, index) for op in ops for index, value in enumerate(op.inputs) if is_float(value)]
+    return operands, [value for op in ops for value in op.results if value.dtype is f32]
+
+
+def _keep_float(editor: GraphEditor, operands: Iterable[tuple[Op, int]], results: Iterable[Value]) -> None:
+    """Make these tensors, which ``_float_tensors`` returned, float again: insert conversions."""
+    for value in results:
+        if value.dtype is not f32:
+            editor.redirect(value, editor.converted(value, value.dtype, value.quantization))
+            value.dtype, value.quantization = f32, None
+    for op, index in operands:
+        value = present_operand(op, index)
+        if value.dtype is not f32:
+            op.set_input(index, editor.converted(value, f32, None))
 
 
 # -- the ONNX operators ------------------------------------------------------------------------
@@ -127,7 +170,7 @@ def _read_activations(editor: GraphEditor) -> None:
         value = quantize.inputs[0]
         scale, zero_point, dtype = _parameters(op)
         other_scale, other_zero_point, other_dtype = _parameters(quantize)
-        if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
+        if dtype not in (i16, u8, i8) or scale.size != 1:
             expected = "expected one scale, and a zero point of int16, uint8 or int8"
             raise UnsupportedError(f"%{op.output.name}: {expected}, got {scale.size} and {dtype.short}")
         same_numbers = np.array_equal(other_scale, scale) and np.array_equal(other_zero_point, zero_point)
@@ -135,8 +178,8 @@ def _read_activations(editor: GraphEditor) -> None:
             raise ModelError(
                 f"%{op.output.name}: expected the scale, zero point and dtype of %{quantize.output.name}"
             )
-        if value.is_const:
-            raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
+        if value is None or value.is_const:
+            raise UnsupportedError(f"%{quantize.output.name}: expected a computed value as operand")
         quantization = Quantization(scale, zero_point)
         # another pair of operators may have quantized ``value`` already
         if value.dtype is not f32 and (value.dtype, value.quantization) != (dtype, quantization):
@@ -207,20 +250,39 @@ def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value
 
 def _quantize_rest(editor: GraphEditor) -> None:
     """Quantize the constants, results and biases for which there are no ONNX operators."""
-    task = Task(editor.graph, Settings(DEFAULT), {}, editor)
+    floats = {op: "ONE leaves it float" for op in editor.graph if stays_float(op)}
+    task = Task(editor.graph, Settings(DEFAULT), {}, editor, floats)
     quantize_constants(task)
     for op in editor.graph.ops:
         _follow_operands(op)
     propagate_backward(task)
     set_fixed_and_integer_scales(task)
-    for op in editor.graph.ops:
+    for op in task.quantized_ops():
         _convert_result(editor, op)
+        _check_weights(op)
         layer = layer_rule(op)
         if layer is None:
             continue
         dtype = getattr(op, layer.data).dtype
         if dtype in BIAS_DTYPES:
             quantize_bias(task, op, dtype)
+
+
+def _check_weights(op: Op) -> None:
+    """Raise ModelError if ``op`` has quantized data and float weights.
+
+    As weights count the weights of layers and the operands in ``OneRule.per_element``.
+    """
+    layer = layer_rule(op)
+    names = [*rule_of(op).per_element, *([] if layer is None else layer.weights)]
+    data = None if not names else op.inputs[0] if layer is None else getattr(op, layer.data)
+    if data is None or data.dtype is f32:
+        return
+    for index in indices_of(op, names):
+        value = present_operand(op, index)
+        if value.dtype is f32:
+            expected = f"expected integers with {DEQUANTIZE} beside the {data.dtype.short} %{data.name}"
+            raise ModelError(f"%{value.name}: {expected}, got f32")
 
 
 def _follow_operands(op: Op) -> None:

@@ -69,7 +69,8 @@ class Settings:
 
     ``default``: the setting of every operator that ``layers`` does not name.
     ``layers``: at least one alternative (see the module), each {name of a result: setting}.  All names of
-    exactly one of them must be in the model.  The default, an alternative without names, fits every model.
+    exactly one of them must be in the model.  If ``layers`` is not given, it has one alternative without
+    names, which fits every model.
     ``input_types``: one dtype for all float inputs, or one for each input; None: the dtype of ``default``.
     ``output_types``: the same for outputs.
     ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``: the result of MAX_POOL_2D gets the scale

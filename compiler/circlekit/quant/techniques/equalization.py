@@ -11,8 +11,8 @@ such bound, and the operator stays a RELU6.
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because
 weights have a scale for each channel anyway.  Two ideas are from Xiao et al., "SmoothQuant", ICML 2023: the
-exponent of the factors (``strength``), and to divide the constant of a MUL (such as the scale of a layer
-normalization) by the factors, like the weights of a layer.
+exponent of the factors (``strength``), and that the constant of a MUL (such as the scale of a layer
+normalization) is divided by the factors, like the weights of a layer.
 """
 
 from __future__ import annotations
@@ -185,13 +185,13 @@ def _join_channels(op: Op, classes: _Classes, constants: list[tuple[Op, Value]])
         operands = {f.operand for f in flows}
         if not operands:
             return False
-        keep = min(operands)
+        scaled = min(operands)
         for index, value in enumerate(op.inputs):
-            if index != keep and is_computed_float(value):
+            if index != scaled and is_computed_float(value):
                 classes.fix(value)
-        if op.inputs.count(op.inputs[keep]) > 1:
+        if op.inputs.count(op.inputs[scaled]) > 1:
             return False  # as in x * x, which would be scaled twice
-        flows = [f for f in flows if f.operand == keep]
+        flows = [f for f in flows if f.operand == scaled]
     for flow in flows:
         value = present_operand(op, flow.operand)
         if value.is_const:

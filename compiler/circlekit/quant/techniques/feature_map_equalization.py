@@ -49,9 +49,9 @@ PROBE_FACTORS = (2.0, 8.0)
 
 @dataclass
 class Pattern:
-    """A pair of layers with a feature map between them.
+    """A front and a back, with a feature map between them.
 
-    ``front``, ``back``: the names of the layers' results.  ``act_scale``: the largest magnitude of each
+    ``front``, ``back``: the names of their results.  ``act_scale``: the largest magnitude of each
     channel of the front's result; None before it is measured.
     """
 
@@ -100,9 +100,9 @@ def _commutes_with_factors(op: Op) -> bool:
 def _scaling_constants(op: Op) -> list[Value] | None:
     """Return the constants of ``op`` if they scale the channels of its result, else None.
 
-    All constants must have one number for each channel.  ``op`` is run twice on random operands of each of
-    several ``magnitudes``: if each channel of the constants is multiplied by a factor of its own, so must be
-    the same channel of the result.
+    All float32 constants must have one number for each channel.  ``op`` is run twice on random operands of
+    each of several ``magnitudes``: if each channel of the constants is multiplied by a factor of its own, so
+    must be the same channel of the result.
     """
     shape = op.output.shape
     constants = list(filter(is_weight, op.inputs))
@@ -177,9 +177,10 @@ def _passes_on(op: Op, value: Value) -> bool:
 
 
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
-    """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern whose front is found.
+    """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern.
 
-    A front must be a float tensor that has channels and elements.
+    The magnitudes are rounded to 6 decimals.  ``act_scale`` stays as it is if the main graph computes no
+    float tensor with the name of the front that has channels and elements.
     ``samples``: arrays in the order of the graph's inputs.  Raise ModelError if there are patterns but no
     samples, and the errors of ``Interpreter.run``.
     """
@@ -212,7 +213,8 @@ def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
 
     A front whose result has several users, or is an output of the graph, is copied for its back.
     Raise ModelError for an unknown name, for a pattern without ``act_scale``, or if channels do not pass from
-    front to back; ShapeError if ``act_scale`` has a wrong number of channels.
+    front to back; ShapeError if ``act_scale`` has a wrong number of channels.  After an
+    error, the patterns before the wrong one are applied.
     """
     by_name = {op.output.name: op for op in model.main if op.results}
     for pattern in patterns:

@@ -65,14 +65,15 @@ def decibels(outcome: Outcome) -> float:
     return float(np.mean(ratios)) if ratios else 0.0
 
 
-def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS) -> float:
-    """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
+def paired_gain(before: Outcome, after: Outcome, standard_errors: float = STANDARD_ERRORS) -> float:
+    """Return by how many dB ``after`` has less noise than ``before``, minus a margin.
 
     ``before``, ``after``: outcomes on the same samples.  For each output, the amplitudes of the noise are
     summed over the samples.  (A few samples would dominate a sum of powers.)  The gain is the ratio of these
     sums in dB, averaged over the outputs.  The standard error is estimated by the jackknife
     (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3); for a single sample,
     nothing is subtracted.
+    ``standard_errors``: the margin as a number of standard errors.
     """
     amplitudes = np.stack([_amplitudes(before), _amplitudes(after)])
     count = amplitudes.shape[1]
@@ -81,7 +82,7 @@ def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS
         return _gain(*sums)
     without = np.array([_gain(*(sums - amplitudes[:, sample])) for sample in range(count)])
     error = np.sqrt((count - 1) * np.square(without - without.mean()).mean())
-    return float(_gain(*sums) - errors * error)
+    return float(_gain(*sums) - standard_errors * error)
 
 
 def _amplitudes(outcome: Outcome) -> Array:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer of a plan, into which the constants that a technique chose are written."""
+"""Write the weights, scales and bias of one layer, as a technique chose them, into the plan.
+
+A technique is one of ``layer_rounding``, such as GPTQ.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class PlannedLayer:
     """A layer and its plans.
 
     ``operator``: the plan of its operator.  ``graph``: the plan of its graph.  ``form``: the planned form of
-    its weights.
+    its weights, signed integers of at most 8 bits.
+
+    The arrays of a ``LayerFit`` have the shape [g,o,d], the bias [g,o]: g groups, o outputs of a group, d
+    weights of an output.
     """
 
     layer: LinearLayer

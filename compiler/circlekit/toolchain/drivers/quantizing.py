@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver one-quantize: its options.  It quantizes a trained model by ONE's rules.
+"""The driver one-quantize and its options.  By default, it quantizes a trained model by ONE's rules.
 
-Other modes mix uint8 and int16 (``ampq``), or change a quantized model (``quantizer_modes.CHANGES``).  The
-option ``mode`` is no such mode: it is the estimator of ranges.
+Some switches select other work: mixing uint8 and int16 (``ampq``), or changing a quantized model (the
+switches in ``quantizer_modes.CHANGES``).  The option ``mode`` only selects the estimator of ranges.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Importer:
                 f"pip install 'circlekit[{self.extra}]'",
                 program,
             )
-        if code == MISSING or code < 0:  # less than 0: a signal ended the process
+        if code == MISSING or code > 128:  # more than 128: a signal ended the process (``Session.run``)
             code = 255
         if code:
             raise StepFailed(program, code)
