@@ -68,6 +68,7 @@ def test_a_package_has_models_and_configurations(
         ("-m a.circle plain", "modelfile does not have extension: plain"),
         ("-m a.circle x/a.circle", "expected different file names, got a.circle and x/a.circle"),
         ("-m a.circle b.tflite -c a.cfg x/a.cfg", "expected different file names, got a.cfg and x/a.cfg"),
+        ("-m a.circle -c x/MANIFEST", "expected different file names, got the manifest and x/MANIFEST"),
         ("-m a.circle -i a.cfg", "io info file a.cfg is not json file of the expected form."),
         ("-m a.circle -i link.json", "io info file link.json is not json file of the expected form."),
         ("-m a.circle -i number.json", "io info file number.json is not json file of the expected form."),
@@ -82,11 +83,39 @@ def test_wrong_parts_are_not_packed(words: str, message: str, capsys: pytest.Cap
     for name, content in links.items():
         Path(f"{name}.json").write_text(json.dumps(content))
     Path("x").mkdir()
-    for name in ("a.circle", "a.cfg"):
+    for name in ("a.circle", "a.cfg", "MANIFEST"):
         Path("x", name).write_text("another")
     assert call(words) == 1
     assert capsys.readouterr().err.startswith(f"model2nnpkg: error: {message}")
     assert not Path("a").exists()
+
+
+def test_a_model_may_be_named_like_the_manifest() -> None:
+    """Models are not in the folder of the manifest."""
+    Path("MANIFEST.circle").write_text("model")
+    Path("MANIFEST.cfg").write_text("config")
+    assert call("-m MANIFEST.circle -c MANIFEST.cfg -p net") == 0
+    assert manifest("net")["configs"] == ["MANIFEST.cfg"]
+
+
+@pytest.mark.parametrize("file", ["b.tflite", "b.cfg", "link.json"])
+def test_nothing_is_written_if_a_file_cannot_be_read(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("link.json").write_text(json.dumps(link([0], [1], ([0], [1]), ([0], [1]))))
+    real_open = Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        """Stand for the system's refusal, which a test that runs as root would not see."""
+        if path.name == file:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real_open(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert call("-m a.circle b.tflite -c a.cfg b.cfg -i link.json link.json -o out") == 1
+    message = f"model2nnpkg: error: {file}: cannot be read: Permission denied\n"
+    assert capsys.readouterr().err == message
+    assert not Path("out").exists()
 
 
 def test_a_full_disk_leaves_no_folders(

@@ -39,10 +39,10 @@ def fake_quantize(
     ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
     Raise UnsupportedError for an option that does not exist, has a wrong value, or has a meaning only in
-    training.  Raise ModelError if ``samples`` and ``calibration`` are both given or both missing, if
-    ``calibration`` has another type, if an activation has no range, or if weights are not finite.  The
-    errors of ``calibrate`` and of the function ``optimize`` pass through.  After an error, ``model`` may be
-    optimized or partly changed.
+    training.  Raise ModelError if ``model`` or ``calibration`` has another type, if ``samples`` and
+    ``calibration`` are both given or both missing, if an activation has no range, or if weights are not
+    finite.  The errors of ``calibrate`` and of the function ``optimize`` pass through.  After an error,
+    ``model`` may be optimized or partly changed.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}

@@ -59,7 +59,8 @@ class Origin:
     keeps them.
     ``metadata``: the index of the buffer of each metadata entry.
     ``metadata_buffer``: the field ``metadata_buffer`` of the table Model, an older list of such indices.
-    ``has_external_data``: whether the data of any buffer are external.
+    ``has_external_data``: whether the data of any buffer are external.  ``far_options``: the custom options
+    that are external data.
     ``has_rank``: whether the file marks tensors of known rank by the field ``has_rank``.
     ``absent``: the names of the vectors and strings of Model that are absent in the file.
     ``archive``: the zip archive after the flatbuffer, or b"".
@@ -76,6 +77,7 @@ class Origin:
     metadata: tuple[int, ...] = ()
     metadata_buffer: tuple[int, ...] | None = None
     has_external_data: bool = False
+    far_options: tuple[Array, ...] = ()
     has_rank: bool = False
     absent: tuple[str, ...] = ()
     archive: bytes = b""

@@ -68,7 +68,8 @@ class Content:
     ``sides``: the only model, or the first and the second model.
     ``trace``: what each pass changed; None if the report ran no passes.
     ``structure``: which operators changed; None for one model.
-    ``values``: the differences between the values of the two models; None if they were not compared.
+    ``values``: the comparison of the values of the two models, or the reason why it failed; None for one
+    model, or if no comparison was wanted.
     ``findings``: sentences about the last model: operators that a target cannot run, and what its delegate
     runs.
     """
@@ -94,7 +95,7 @@ def collect(
     ``passes``: names of passes and pipelines that turn a copy of the first model into the second; ignored
     if ``after`` is given.
     ``records``: the inputs on which values are compared; None: seeded inputs.
-    ``with_values``: whether to run two models and compare their values.
+    ``with_values``: whether to run the two models, if there are two, and compare their values.
     ``target``: names of runtimes; the report lists the operators of the last model that they cannot run.
     None: the default target of the model's format.
 

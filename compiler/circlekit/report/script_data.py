@@ -22,7 +22,10 @@ LARGEST_ERROR = 1e300
 
 
 def script_data(content: Content) -> dict[str, Any]:
-    """Return the data of the script as JSON values: for each model its title, live bytes and graphs."""
+    """Return the data of the script as JSON values.
+
+    For each model these are its title, the live bytes of each operator of the main graph, and its graphs.
+    """
     found = content.values.layer_errors if content.values is not None else {}
     errors = {name: min(error, LARGEST_ERROR) for name, error in found.items()}
     return {
@@ -41,9 +44,16 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
     """Return the name, the operators and the drawing of ``graph``.
 
     ``errors``: {name of a result in the main graph: relative difference}.
-    The ``author`` of an operator is a pass: in the first model the one that first removed or changed the
-    operator, in the second model the one that made or last changed it.
-    ``read``, ``constants``, ``written``: the bytes of the computed operands, constant operands and results.
+
+    An operator is a dict.  Some of its keys:
+
+    - ``class``: see ``category``.
+    - ``shape``: the type of the first result.
+    - ``read``, ``constants``, ``written``: the bytes of the computed operands, constant operands and results.
+    - ``error``: the relative difference; None outside of the main graph, or if it is not known.
+    - ``state``: see ``Structure``; None for one model.
+    - ``author``: a pass, or None.  In the first model it is the one that first removed or changed the
+      operator, in the second model the one that made or last changed it.
     """
     is_main = graph is side.source.model.main
     authors: dict[OpName, str] = {}

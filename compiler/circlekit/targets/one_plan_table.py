@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's execution plan of a circle model: metadata that give the order of nodes and their offsets in memory.
 
-ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output.  An
-operator with several results has one more node for each result.  Nodes are in the order of a postorder walk
-from the outputs; memory is planned by ``PLANNERS["luci"]``.  Source: ``ExecutionPlanner.cpp`` and
+ONE's compiler has a node for each graph input, variable, constant, operator, absent operand and graph output.
+An operator with several results has one more node for each result.  Nodes are in the order of a postorder
+walk from the outputs; memory is planned by ``PLANNERS["luci"]``.  Source: ``ExecutionPlanner.cpp`` and
 ``CircleExportMetadata.cpp`` of ONE.
 """
 
@@ -90,8 +90,8 @@ def execution_plan(
     inputs and scratch buffers.  Constants and inputs for which none is planned have size 0 in the plan.
     Variables always have memory, because no caller provides it.
 
-    ONE's option for ``with_inputs=False`` is ``null_inputs``.  But ONE leaves out the first node only, even
-    if this node is not an input.
+    ``with_inputs=False`` stands for ONE's option ``null_inputs``, but differs from it: ONE plans no memory
+    for the first node of its order, even if that is no graph input, and plans memory for all other nodes.
     """
     outside = set() if with_inputs else set(graph.inputs)  # the values whose memory the caller provides
     nodes = nodes_of(graph)
@@ -170,7 +170,10 @@ def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | No
 
 
 def allocations(plan: MemoryPlan) -> dict[str, Any]:
-    """Return the buffers of ``plan`` above size 0 as a JSON object, in the layout of ``tracealloc.json``."""
+    """Return the buffers of ``plan`` above size 0 as a JSON object.
+
+    It has the layout of the file that ONE's circle-execution-plan writes for ``--save_allocations``.
+    """
 
     def rows() -> Iterator[dict[str, Any]]:
         for life, offset in zip(plan.lifetimes, plan.offsets, strict=True):

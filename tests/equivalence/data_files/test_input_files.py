@@ -192,6 +192,18 @@ def test_unusable_inputs(name: str, tmp_path: Path) -> None:
     assert str(caught.value).startswith(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("in_model", ["", ":0"])
+@pytest.mark.parametrize("in_file", ["", ":0"])
+def test_a_number_of_an_output_in_a_name_does_not_count(in_model: str, in_file: str, tmp_path: Path) -> None:
+    """TensorFlow names the first output of an operation ``left:0``."""
+    model = parse_model(str(TWO_INPUTS))
+    (signature,) = model.signatures
+    signature.inputs = {name + in_model: value for name, value in signature.inputs.items()}
+    (tmp_path / "record.npz").write_bytes(encode_npz({f"right{in_file}": N, f"left{in_file}": X}))
+    (record,) = read_records(tmp_path / "record.npz", model).values()
+    assert [a.tolist() for a in record] == [X.tolist(), N.tolist()]
+
+
 def test_one_array_is_not_enough_for_two_inputs(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", X)
     with pytest.raises(ShapeError, match="expected arrays for the inputs %x"):

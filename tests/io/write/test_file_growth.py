@@ -64,6 +64,23 @@ def test_other_names_are_the_growth_of_tables(model: Model) -> None:
     assert growth(model, before + total - 1)[0] == 1
 
 
+@pytest.mark.parametrize("count", [200, 260])
+def test_external_custom_options_count_as_constants(count: int) -> None:
+    """A longer name is the growth of tables; only the growth of the options is that of constants."""
+    net = circlekit.parse("""graph main(%x: f32[2]) -> %y {
+      %y = Opaque(%x) {code: "CUSTOM", custom_code: "mine", extra: {far_options: true}} : f32[2]
+    }""")
+    net.main.ops[0].extra["custom_options"] = np.arange(200, dtype=np.uint8)
+    old = to_bytes(net, "circle")
+    model = circlekit.load(old)
+    model.main.ops[0].extra["custom_options"] = np.resize(model.main.ops[0].extra["custom_options"], count)
+    model.main.ops[0].results[0].name = "y" * 500
+    total, parts = growth(model, len(old))
+    assert total == len(to_bytes(model, "circle")) - len(old) >= 480
+    assert parts.get("constants", 0) == count - 200
+    assert parts["tables"] == total - (count - 200)
+
+
 def test_an_archive_is_no_growth(tmp_path: Path) -> None:
     """The old file and the new file both end with the archive; only the longer name adds bytes."""
     stream = io.BytesIO(to_bytes(circlekit.parse(NET), "tflite"))

@@ -169,6 +169,10 @@ def test_range(case: tuple[float, float, float], dtype: str) -> None:
 def test_a_range_reaches_its_limit_and_has_scalar_operands() -> None:
     with pytest.raises(ShapeError, match="a range from 0 to 5 by -1 never reaches its limit"):
         Range(ints(0), ints(5), ints(-1))
+    for limit in (0, 5):  # LiteRT refuses also the empty range from 0 to 0
+        with pytest.raises(ShapeError, match="delta: expected a number other than 0, got 0"):
+            Range(ints(0), ints(limit), ints(0))
+    assert Range(ints(5), ints(5), ints(-1)).output.shape == (0,)
     with pytest.raises(ShapeError, match=r"expected limit of rank 0, got shape \[1\]"):
         Range(ints(0), ints([5]), ints(1))
     assert Range(Value("a", i32, ()), ints(5), ints(-1)).output.shape == (None,)

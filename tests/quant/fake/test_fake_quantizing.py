@@ -236,9 +236,13 @@ def test_inputs_of_called_graphs_are_no_inputs_of_the_model() -> None:
         ({"init_range": (-1.0, 1.0)}, "expected ema_decay"),
         *(
             ({"ema_decay": 0.9, "init_range": ends}, "finite numbers with min <= max, got ")
-            for ends in (3, (1, 2, 3), (1.0, -1.0), (float("nan"), 1.0), ("0", "1"))
+            for ends in (3, (1, 2, 3), (1.0, -1.0), (float("nan"), 1.0), ("0", "1"), (0, 10**400))
         ),
-        ({"scope": "("}, "is not a regular expression"),
+        ({"ema_decay": 10**400}, "ema_decay: expected 0 or more, less than 1, got 1000"),
+        *(
+            ({"scope": scope}, "is not a regular expression")
+            for scope in ("(", "a{99999999999999999999}", "(" * 5000 + ")" * 5000)
+        ),
         *(({"scope": scope}, "is not a regular expression") for scope in (5, 0, b"x")),
         *(
             ({name: value}, f"{name}: expected True or False, got {value!r}")
@@ -301,3 +305,38 @@ def test_weights_and_activations_of_zeros_stay_zeros(
     results = circlekit.run(model, [x])
     np.testing.assert_allclose(results[0], [[3, 1]], atol=3 / 127)
     np.testing.assert_array_equal(results[1], 0)
+
+
+WIDEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers", "ends"),
+    [
+        ({}, (-1.7e38, 1.6e38), (-1.7e38, 1.6e38)),  # near miss: the width is a float32
+        ({}, (-3.4e38, 1.7e38), (-2 / 3 * WIDEST, 1 / 3 * WIDEST)),
+        ({}, (0.0, WIDEST), (0.0, WIDEST)),
+        ({"symmetric": True}, (0.0, 3.4e38), (-128 / 255 * WIDEST, 127 / 255 * WIDEST)),
+        ({"symmetric": True, "narrow_range": True}, (-3.4e38, 0.0), (-WIDEST / 2, WIDEST / 2)),
+        ({"per_channel": True}, (0.0, WIDEST), (0.0, WIDEST)),
+    ],
+)
+def test_a_range_wider_than_float32_is_made_narrower(
+    options: dict[str, Any], numbers: tuple[float, float], ends: tuple[float, float]
+) -> None:
+    """FAKE_QUANT computes the width in float32; infinity would make NaN of all numbers."""
+    model = circlekit.parse(f"""
+    graph main(%x: f32[1,2]) -> %y {{
+      %w = const f32[1,2] [{numbers[0]}, {numbers[1]}]
+      %y = FullyConnected(%x, %w)
+    }}""")
+    calibration = circlekit.calibrate(model, [[np.ones((1, 2), np.float32)]])
+    calibration.main["x"] = calibration.main["y"] = TensorStatistics(min=numbers[0], max=numbers[1])
+    circlekit.fake_quantize(model, calibration=calibration, inputs=True, optimize=False, **options)
+    assert fake_quant_ranges(model)["x/input_quant"] == pytest.approx(ends, rel=1e-5)
+    (layer,) = (op for op in model.main if op.code == "FULLY_CONNECTED")
+    model.main.outputs = [value for value in layer.inputs[:2] if value is not None]  # rounded x and weights
+    x = np.array([numbers], np.float32)
+    for result in circlekit.run(model, [x]):
+        np.testing.assert_allclose(result[x != 0], x[x != 0], rtol=0.51)
+        np.testing.assert_array_equal(result[x == 0], 0)

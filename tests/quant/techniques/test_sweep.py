@@ -100,10 +100,11 @@ def test_layers_are_fitted_to_rows_of_all_samples(
 ) -> None:
     """Each sample gives at most ``limits`` rows, evenly spaced; the rows of the last sample are held back.
 
-    The limit is the largest of LEAST_ROWS / samples, ROWS_PER_DEPTH * depth / samples and 1, rounded down.
+    The limit is the largest of LEAST_ROW_LIMIT / samples, ROWS_PER_DEPTH * depth / samples and 1, rounded
+    down.
     For 4 samples: 40 / 4 = 10; for the depths 27, 9, 288: 2 * 27 / 4 = 13, 2 * 9 / 4 = 4, 2 * 288 / 4 = 144.
     """
-    monkeypatch.setattr(layer_sweep, "LEAST_ROWS", least)
+    monkeypatch.setattr(layer_sweep, "LEAST_ROW_LIMIT", least)
     monkeypatch.setattr(layer_sweep, "ROWS_PER_DEPTH", per_depth)
     seen: list[tuple[LayerData, Array]] = []
 

@@ -2,7 +2,8 @@
 """Match arrays with the inputs of a graph, by their names or numbers, and check their types.
 
 Arrays may have the names of the inputs, the names that a signature gives to the inputs, or the numbers of
-the inputs (``in0``, ``input0``, ``input.0``, ``arr_0``, ``0``).
+the inputs (``in0``, ``input0``, ``input.0``, ``arr_0``, ``0``).  A ``:0`` at the end of a name, which
+TensorFlow appends to the name of a tensor, does not count.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class GraphInputs:
         ``by_order``: whether arrays of any names are taken in the given order if there are as many as inputs.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
-        for position in (names.get, self.aliases.get, self._number):
+        aliases = {name.removesuffix(":0"): index for name, index in self.aliases.items()}
+        for position in (names.get, aliases.get, self._number):
             found = [(position(name.removesuffix(":0")), array) for name, array in arrays]
             by_index = {index: array for index, array in found if index is not None}
             if by_index.keys() >= set(range(len(self.inputs))):
@@ -94,7 +96,11 @@ def fits(value: Value, shape: tuple[int, ...]) -> bool:
 
 
 def fitted(place: str, value: Value, array: Array) -> Array:
-    """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
+    """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``.
+
+    Raise the errors of ``with_bytes_objects`` if ``value`` is a tensor of strings.  ``place``: the file or
+    record, for the messages.
+    """
     if value.dtype is DType.STRING:
         array = with_bytes_objects(array, f"{place}: input %{value.name}")
     is_of_shape = fits(value, array.shape)

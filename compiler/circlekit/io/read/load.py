@@ -182,6 +182,7 @@ class Loader:
             metadata=tuple(indices),
             metadata_buffer=None if numbers is None else tuple(numbers.tolist()),
             has_external_data=self.has_external_data,
+            far_options=tuple(operators.far_options),
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),

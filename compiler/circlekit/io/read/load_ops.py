@@ -19,7 +19,7 @@ from circlekit.ir.arity import arity_faults
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 
 
 class OpLoader:
@@ -28,7 +28,8 @@ class OpLoader:
     ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
     ``codes``: the operator codes of the file, its list of kinds of operators.  ``keys``: (name, custom code,
     version) of each operator code.
-    ``used``: the indices of the operator codes of all operators created so far.
+    ``used``: the indices of the operator codes of all operators created so far.  ``far_options``: the custom
+    options of these operators that are external data.
     ``graphs``: all graphs of the model.
     """
 
@@ -40,6 +41,7 @@ class OpLoader:
         self.keys = [code_key(code, fmt) for code in codes]
         self.graphs = graphs
         self.used: set[int] = set()
+        self.far_options: list[Array] = []
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:
         """Raise InvalidFile: the file violates ``rule`` at ``path``.  ``what``: the message."""
@@ -115,10 +117,9 @@ class OpLoader:
             self.fail("buffer-region", path + ".large_custom_options_offset", message)
         tree.pop("large_custom_options_size", None)
         del tree["large_custom_options_offset"]
-        tree["custom_options"] = (
-            np.frombuffer(self.data, np.uint8, size, offset) if size else np.zeros(0, np.uint8)
-        )
-        tree["far_options"] = True
+        options = np.frombuffer(self.data, np.uint8, size, offset) if size else np.zeros(0, np.uint8)
+        tree |= {"custom_options": options, "far_options": True}
+        self.far_options.append(options)
 
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
         """Return an opaque operator, which ``save`` writes as it is in the file.

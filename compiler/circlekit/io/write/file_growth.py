@@ -11,13 +11,15 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     """Return ``grew by N bytes: ...`` with the growth of constants and metadata, and of the rest of the file.
 
     The result is "" if the file did not grow.  ``origin``, ``old_size``: the file that was read, and its size
-    in bytes.  ``file``: the new file.  The rest of a file is its tables, and the padding that aligns tables
-    and constants.  An attached zip archive is copied, so it does not grow.
+    in bytes.  ``file``: the new file.  Custom options that are external data count as constants.  The rest of
+    a file is its tables, and the padding that aligns tables and constants.  An attached zip archive is
+    copied, so it does not grow.
     """
     growth = file.size - old_size
     if growth <= 0:
         return ""
-    places = {place_of(data) for data in origin.buffers if data is not None}  # a set: buffers may share bytes
+    old = (*origin.buffers, *origin.far_options)
+    places = {place_of(data) for data in old if data is not None}  # a set: they may share bytes
     constants = sum(len(payload.data) for payload in file.payloads) - sum(length for _, length in places)
     parts = {"constants and metadata": constants, "tables and alignment": growth - constants}
     listed = ", ".join(f"{name} {change:+,}" for name, change in parts.items() if change)

@@ -52,7 +52,7 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
         return rearranged_type(self.input, dims)
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Return the ``shape`` for a new shape of ``input``.
+        """Return the ``shape`` for a new shape of ``input`` (see the base class; ``outer`` has no effect).
 
         Return {} if ``shape`` is not constant, or if the rank of ``input`` is unknown or has changed.  Raise
         ShapeError if a dimension of ``input`` is unknown.
@@ -143,12 +143,17 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
         return TensorType(self.start.dtype, (self.length(start, limit, delta),))
 
     def length(self, start: Array, limit: Array, delta: Array) -> int:
-        """Return the number of elements of the range; raise ShapeError if ``limit`` is never reached."""
+        """Return the number of elements of the range.
+
+        Raise ShapeError if ``delta`` is 0 or leads away from ``limit``, or if the number is infinite or NaN.
+        """
         first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
         if start.dtype.kind != "f":
             first, end, step = int(first), int(end), int(step)
+        if not step:  # also if ``start`` is ``limit``, as in LiteRT
+            raise ShapeError("delta: expected a number other than 0, got 0")
         with np.errstate(all="ignore"):
-            steps = (end - first) / step if step else math.nan
+            steps = (end - first) / step
         if not 0 <= steps < math.inf:
             raise ShapeError(f"a range from {first} to {end} by {step} never reaches its limit")
         return int(np.ceil(steps)) if start.dtype.kind == "f" else -((first - end) // step)  # rounded up

@@ -31,8 +31,14 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
 
     If the pass makes an operator that the target does not take, the run is undone and repeated.  In the new
     run, ``Context.accepts`` forbids the rewrite that made this operator.  If that rewrite is not known, the
-    pass does not run any more.  But rewrites stay in two cases: the target did not take a replaced operator
-    either, or it does not take another operator of the original model for the same reason.
+    pass does not run any more.
+
+    But an operator that the target does not take stays in two cases:
+
+    - The run removed, or made right, another operator that the target did not take.  The new operator may be
+      made of that one.  Which rewrite removed which operators is not known, so all new operators stay.
+    - The target does not take an operator of the original model for the same reason.
+
     If the user did not name the target, it does not restrict a pass with ``makes_special_forms``.
     A pass that the user named runs without ``Context.exact``.  Return the number of changes.
     """
@@ -74,8 +80,8 @@ def _lost(
 ) -> dict[str, str]:
     """Return the operators for which a run of a pass is undone, as {name of the first result: reason}.
 
-    These are new operators that the target does not take; the two cases of ``run_for_target`` in which
-    rewrites stay are left out.
+    These are new operators that the target does not take; the two cases of ``run_for_target`` in which such
+    operators stay are left out.
     ``model``: the restored model.  ``old``: the operators that the run removed or changed.  ``wrong``: for
     each check, the new or changed operators that it refused after the run, with the reason.  ``places``: the
     names that the first results of these operators had after the run; "" without results.

@@ -40,7 +40,7 @@ def orders_of(
     for sink, channels in sources.items():
         for k, channel in enumerate(channels):
             users.setdefault(channel, []).append((sink, k))
-    ranked = _by_position(groups, sources, position)
+    ranked = _suppliers_first(groups, sources, position)
     number = {value: k for k, value in enumerate(groups)}  # values as numbers, which can be sorted
     members: dict[ChannelGroup, list[Value]] = {}
     for value, group in groups.items():
@@ -77,16 +77,15 @@ def orders_of(
     return orders
 
 
-def _by_position(
+def _suppliers_first(
     groups: Mapping[Value, ChannelGroup],
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return for each group whether its order is free.
+    """Return {group: whether its order is free}, where each group comes before the free groups that copy it.
 
-    A group stands before the free groups that get its channels.  The order of a group counts as not free if
-    one of its sinks comes after one of its suppliers.  Such a sink might get channels of the supplier, so
-    that the order of the group would depend on itself.
+    The order of a group counts as not free, too, if one of its sinks is computed after one of its suppliers.
+    Such a sink might copy channels of the supplier, so that the order of the group would depend on itself.
     """
     last_sink: dict[ChannelGroup, float] = {}
     first_supplier: dict[ChannelGroup, float] = {}

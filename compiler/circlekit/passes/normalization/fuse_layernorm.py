@@ -122,7 +122,7 @@ TWO_DIFFERENCES = _LayerNorm.members(
 class _FusedBatchNorm(_LayerNorm):
     """x * r + (0 - m * r) with mean m and r = 1 / sqrt(variance + epsilon), both without the reduced axes.
 
-    Keras normalizes layers with TensorFlow's FusedBatchNorm, which the converter of TensorFlow writes so.
+    Keras computes a layer normalization by FusedBatchNorm; TensorFlow's converter writes it in this form.
     """
 
     shared = ()  # the new form has a mean of its own: with another user of ``m``, both would be computed

@@ -10,7 +10,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class ReplaceConstBatchMatMul(Rewrite):
-    """x @ w  ==  fc(x, transpose(w)) for a constant matrix w.
+    """x @ y  ==  fc(x, transpose(y)) for a constant matrix y.
 
     A FULLY_CONNECTED, in contrast to a BATCH_MATMUL, can have a bias, an activation and a scale per channel.
     """
@@ -22,13 +22,20 @@ class ReplaceConstBatchMatMul(Rewrite):
 
     @condition
     def matrix_stays_single(self, match: Match, adj_y: bool) -> str | None:
-        """No operator goes on to read the constant in its old form; else the model would contain it twice."""
-        y = match.value("y")
+        """The old form of the constant is not needed any more; else the model would contain it twice.
+
+        That is, this pass also rewrites all other operators that read it, and it is no graph output.
+        """
+        y, root = match.value("y"), match.ops["z"]
         if adj_y and y.rank == 2:
             return None
+        if root.graph is not None and root.graph.is_output(y):
+            return f"%{y.name}: is also an output of the graph, so the model would contain it twice"
         for user in y.users:
-            if isinstance(user, BatchMatMul) and user.y is y and not user.adj_x and user.adj_y == adj_y:
-                continue
+            if isinstance(user, BatchMatMul) and user.y is y and user.x is not y:
+                keeps_rank = user is root or user.x.rank == user.output.rank  # the engine checks the root
+                if keeps_rank and not user.adj_x and user.adj_y == adj_y:
+                    continue
             return f"%{y.name}: is also read by {user.code}, so the model would contain it twice"
         return None
 

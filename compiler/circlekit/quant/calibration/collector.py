@@ -17,6 +17,7 @@ from operator import length_hint
 from pathlib import Path
 
 from circlekit.errors import ModelError, ShapeError, counted
+from circlekit.io.write.file_writer import require_directory
 from circlekit.ir.array_bytes import chunks, digest
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
@@ -56,24 +57,26 @@ def collect(
 
     First give distinct names to the tensors of ``model``, in place (see ``make_names_distinct``).
 
-    ``samples``: the samples, or the path of a file or folder with samples; each process holds few at a time.
+    ``samples``: the samples, or the path of a file or folder with samples; each process has only a few of
+    them in memory.
     ``channels``, ``histograms``: the tensors that get statistics per channel, and those that get a histogram
     (see ``observer``).  Every tensor gets a range.
     ``runner``: how the samples are run; None: ``Runner()``.
     ``source``: a text that says where the samples come from; by default, the path if ``samples`` is one.
     ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
-    If an interrupted run left this file, the samples that it contains are not run again.
+    If an interrupted run left this file, it has the statistics of the first samples, which are not run again.
 
     Raise ModelError if there are no samples or no float tensors, or if the file ``state`` exists but cannot
     be continued, for one of these reasons:
 
     - it is complete;
-    - its model, engine, channels or histograms are not those of this run, or it contains other samples than
-      the first ones of this run;
+    - its model, engine, channels or histograms are not those of this run, or its statistics are of other
+      samples than the first ones of this run;
     - the model keeps state between runs (``keeps_state``).
 
     Raise ShapeError if a tensor with statistics per channel changes its number of channels; FileError if
-    ``state`` has another extension than .json and .npz, or cannot be written.
+    ``state`` has another extension than .json and .npz, lies in a directory that does not exist, or cannot be
+    written.
     Raise the errors of ``make_names_distinct``, of ``checked_samples`` for wrong samples, of ``Selection.of``
     for wrong ``channels`` or ``histograms``, of ``Calibration.load`` for ``state``, and of
     ``Runner.observe``.
@@ -83,6 +86,7 @@ def collect(
         source = source or str(samples)
     if state is not None:
         check_path(state)  # before samples are run for nothing
+        require_directory(Path(state))
     runner = runner or Runner()
     make_names_distinct(model)
     selection = Selection.of(model, channels, histograms)
@@ -198,12 +202,12 @@ def _checksum(sample: Iterable[Array], checksum: int) -> int:
 def _setup_checksum(model: Model, selection: Selection) -> int:
     """Return a checksum (CRC-32) of ``selection`` and of the graphs of ``model``.
 
-    It covers operators, attributes, types and constants, but no description or metadata.  Large constants
-    are not copied.
+    It covers all that ``print_graph`` writes: names, operators, attributes, types and constants; so not the
+    description and the metadata of the model.  Large constants are not copied.
     """
 
     def hashed(value: Value) -> tuple[str, int] | None:
-        """Return the hash of a constant, which the text then has in place of a file with the elements."""
+        """Return the hash of a constant as the name of a data file, which ``print_graph`` writes for it."""
         return None if value.data is None else (digest(value.data).hex(), 0)
 
     channels = sorted((name, int(axis)) for name, axis in selection.channels.items())

@@ -32,8 +32,12 @@ from circlekit.quant.techniques.noise import Outcome, powers
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed_column, last_uses
 from circlekit.quant.techniques.planned_layer import PlannedLayer
 
-ROWS_PER_DEPTH, LEAST_ROWS = 8, 8192
-"""A layer is fitted to about max(ROWS_PER_DEPTH * d, LEAST_ROWS) rows, or to all if there are fewer."""
+ROWS_PER_DEPTH, LEAST_ROW_LIMIT = 8, 8192
+"""About max(ROWS_PER_DEPTH * d, LEAST_ROW_LIMIT) rows of a layer are used at most.
+
+They are the rows of all samples, also of those that are held back.  If there are more rows, every k-th row of
+a sample is used, with the smallest k that keeps the limit; so at least about half of the limit is used.
+"""
 
 STREAMS = 2
 """The number of models whose arrays are in memory: the float model and the simulated quantized model."""
@@ -44,7 +48,7 @@ class LayerChoice:
     """The technique that was chosen for a layer.
 
     ``name``: the name of the layer's result.  ``chosen``: the name of the technique.  ``errors``: for each
-    technique that was tried, the noise of the result in dB relative to the signal, on the held-back samples;
+    technique whose bias fits, the noise of the result in dB relative to the signal, on the held-back samples;
     on all samples if none is held back.
     """
 
@@ -59,7 +63,7 @@ class Sweep:
 
     ``samples``: arrays in the order of the graph's inputs.
     ``held``: the number of samples at the end that are held back from fitting and used for comparing.  0: all
-    samples are used for both.
+    samples are used for both.  Must be less than the number of samples if there are techniques.
     ``techniques``: by name, those to try for each layer.  Without techniques, the plan does not change.  A
     single technique is used without a comparison.  It gets a LayerData with means but without rows, so it
     must need no rows.
@@ -86,7 +90,7 @@ class Sweep:
         self._needs_float_run = bool(self.techniques) or not self.reference
 
     def run(self) -> Outcome:
-        """Run the sweep; return the powers of signal and noise of each float output.
+        """Run the sweep; return the powers of signal and noise of each computed float output.
 
         The result has an element for each held-back sample, or for each sample if none is held back.
         """
@@ -178,7 +182,7 @@ class Sweep:
     # -- fitting --------------------------------------------------------------------------------
 
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
-        """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
+        """Try the techniques if ``op`` is a layer, and store the best integers, scales and bias in the plan.
 
         Do nothing if its input is a constant, or if ``_is_fittable`` is false for it.  Also do nothing if its
         weights have no planned form, or if its result has no elements for some sample.
@@ -264,7 +268,7 @@ class Sweep:
         layer = planned.layer
         rounded = self._read(layer.input, planned.operator, layer.input_index)
         depth = layer.matrices(layer.weights.array()).shape[2]
-        limit = max(LEAST_ROWS // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
+        limit = max(LEAST_ROW_LIMIT // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
         parts: list[Array] = []
         for sample, shape in enumerate(shapes):
             both = [layer.rows(a[sample], shape) for a in (self._float[layer.input], rounded)]

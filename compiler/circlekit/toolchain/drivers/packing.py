@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.errors import FileError, counted
-from circlekit.io.file_map import map_file
+from circlekit.io.file_map import map_file, translated
 from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import made_folders, write_file
 from circlekit.toolchain.driver import Driver, Invocation
@@ -27,6 +27,9 @@ from circlekit.toolchain.user_paths import expanded
 FORMAT_VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
 """The fields of the manifest with the version of the format."""
 
+MANIFEST = "metadata/MANIFEST"
+"""The path of the manifest in a package."""
+
 
 def pack(
     models: Sequence[Path], folder: Path, name: str, configs: Sequence[Path] = (), links: Sequence[Path] = ()
@@ -35,48 +38,61 @@ def pack(
 
     ``configs``: a configuration file for each model, or nothing.
     ``links``: for each model a JSON file that says how it is connected (see ``connections``), or nothing.
-    Raise DriverError if files are wrong or missing (nothing is written then), or if the package cannot be
-    written.  The messages about missing files and extensions are ONE's.
+    Raise DriverError if files are wrong, missing or unreadable (nothing is written then), or if the package
+    cannot be written.  The messages about missing files and extensions are ONE's.
     """
     for kind, paths in (("a config", configs), ("an io info", links)):
         if paths and len(paths) != len(models):
             sentence = f"expected {kind} file for each of {counted(len(models), 'model')}, got {len(paths)}"
             raise DriverError("error", sentence)
-    for path in (*models, *configs, *links):
-        if not path.is_file():
-            raise DriverError("error", f"{path} does not exist.")
+    contents = {path: _content(path) for path in (*models, *configs, *links)}
     for path in models:
         if not path.suffix:
             raise DriverError("error", f"modelfile does not have extension: {path}")
-    for paths in (models, configs):  # files of one name would replace each other in the package
-        for path in paths:
-            other = next(found for found in paths if found.name == path.name)
-            if other != path:
-                raise DriverError("error", f"expected different file names, got {other} and {path}")
+    # pairs (path in the package, file to copy)
+    sources = [(path.name, path) for path in models] + [(f"metadata/{path.name}", path) for path in configs]
+    users: dict[str, Path | str] = {MANIFEST: "the manifest"}  # by path in the package
+    for place, path in sources:
+        other = users.setdefault(place, path)
+        if other != path:
+            raise DriverError("error", f"expected different file names, got {other} and {path}")
     manifest: dict[str, Any] = {
         **FORMAT_VERSION,
         "configs": [path.name for path in configs] or [""],
         "models": [path.name for path in models],
         "model-types": [path.suffix[1:] for path in models],
-        **(connections([_link(path) for path in links]) if links else {}),
+        **(connections([_link(path, contents[path]) for path in links]) if links else {}),
     }
     package = folder / name
     try:
         with made_folders(package / "metadata"):
-            for path in models:
-                write_file(package / path.name, [map_file(path)])
-            for path in configs:
-                write_file(package / "metadata" / path.name, [map_file(path)])
-            write_file(package / "metadata/MANIFEST", [f"{json.dumps(manifest, indent=2)}\n".encode()])
+            for place, path in sources:
+                write_file(package / place, [contents[path]])
+            write_file(package / MANIFEST, [f"{json.dumps(manifest, indent=2)}\n".encode()])
     except FileError as error:
         raise DriverError("error", f"{package} cannot be written: {error}") from None
     return package
 
 
-def _link(path: Path) -> Mapping[str, Any]:
-    """Return the JSON object in ``path``; raise DriverError if it lacks the fields for ``connections``."""
+def _content(path: Path) -> memoryview:
+    """Return the bytes of a file; raise DriverError if it is missing or cannot be read."""
     try:
-        link: Mapping[str, Any] = parse_json(path.read_text())
+        with translated(path, "read"):
+            is_file = path.is_file()
+        if is_file:
+            return map_file(path)
+    except FileError as error:
+        raise DriverError("error", str(error)) from None
+    raise DriverError("error", f"{path} does not exist.")
+
+
+def _link(path: Path, content: memoryview) -> Mapping[str, Any]:
+    """Return the JSON object in ``content``, the bytes of the file ``path``.
+
+    Raise DriverError if it is not JSON, or lacks the fields for ``connections``.
+    """
+    try:
+        link: Mapping[str, Any] = parse_json(bytes(content))
         for side in ("inputs", "outputs"):
             own = link["new-model-io"][side]
             lists = link["org-model-io"][side]["new-indices"], own["new-indices"], own["org-indices"]
