@@ -94,8 +94,8 @@ class Verifier:
     ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared or proves little, for this and all earlier references.  A
     note that no longer holds after the pass P begins with ``before P``.
-    ``closest``: for each output name, the outcome that came closest to its tolerance.  The outcomes of a graph
-    count in each ``check`` that found no difference in it.  The name of an output of another graph is
+    ``closest``: for each output name, the outcome that came closest to its tolerance, among all in which a
+    ``check`` found no difference in the whole graph.  The name of an output of another graph is
     ``GRAPH: NAME``.
     ``others``: for each other graph that a signature names, in the order of ``entry_views``, a verifier, or
     None if the graph cannot be run.  The list is empty if ``records`` are given.
