@@ -111,8 +111,8 @@ class Observer:
         """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
 
         Raise ShapeError if ``array`` lacks the axis of the channels, or has another number of channels than
-        an earlier array of this tensor in the same run.  An array in which all elements are ignored is not
-        checked.
+        an earlier array of this tensor in the same run.  An array is not checked if none of its elements
+        belong to the range: the module ``statistics`` says which elements are ignored.
         """
         key = self.keys.get(value)
         if key is not None:

@@ -213,5 +213,5 @@ class Call:
 
 
 def show(literal: Any) -> str:
-    """Return ``literal`` as text for messages; '' for an empty text."""
+    """Return ``literal`` as text for messages, which show an empty text as two quotes (``shown``)."""
     return f"{literal.name}(...)" if isinstance(literal, Arguments) else shown(str(literal))
