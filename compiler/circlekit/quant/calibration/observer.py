@@ -67,7 +67,7 @@ class Selection:
                     per_channel.pop(value.name, None)
         _chosen(names, per_channel)  # raises for an unknown name
         for name, axis in per_channel.items():
-            if not isinstance(axis, int | np.integer):
+            if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
                 raise ModelError(f"channels of %{name}: expected an integer as axis, got {axis!r}")
         for value in values:  # tensors of two graphs may have the same name
             rank, axis = value.rank, per_channel.get(value.name, LAST_AXIS)
