@@ -40,9 +40,9 @@ def test_boundary_sets_have_all_combinations_of_bool_scalars(names: str) -> None
     inputs = ", ".join(f"%{name}: bool[]" for name in names)
     graph = parse_model(f"graph main({inputs}) -> %{names[0]} {{ }}").main
     made = [make_inputs(graph, which) for which in input_sets(graph) if which.kind == "boundary"]
-    assert {tuple(array.item() for array in arrays) for arrays in made} == {
-        *product([False, True], repeat=len(names))
-    }
+    # each combination once: further sets would cost time and find nothing
+    found = sorted(tuple(array.item() for array in arrays) for arrays in made)
+    assert found == [*product([False, True], repeat=len(names))]
 
 
 def test_a_bool_that_an_operator_does_not_read_any_more_is_found() -> None:

@@ -72,7 +72,7 @@ def test_float16_stores_the_constants_of_other_operators_that_save_bytes(more: i
     assert stored_constants(op, SCHEMES["weight_int8"]) == {}
 
 
-DATA = TensorForm(i8, (0.5,), (0,))
+DATA_SCALE = 0.5
 
 
 def of_channels(*scales: float) -> TensorForm:
@@ -92,23 +92,25 @@ def test_scales_grow_just_so_that_the_bias_fits(dtype: DType) -> None:
     weights: Array = np.ones((5, 2), np.float32)
     weights[3:] = 0
     form = of_channels(*[0.25] * 5)
-    fitted = fit_bias(form, bias(*numbers), DATA, dtype, weights)
+    fitted = fit_bias(form, bias(*numbers), DATA_SCALE, dtype, weights)
     np.testing.assert_allclose(fitted.scales[[0, 1, 2, 4]], [0.25, 1, 2, 0.25], rtol=1e-6)
     assert 3.0 / (fitted.scales[3] * 0.5) == pytest.approx(ZERO_WEIGHT_BIAS)
     assert fitted.reason == f"given; larger in channel 1, 2, so that the bias fits into {dtype.short}"
-    assert fit_bias(form, bias(*[limit / 2] * 5), DATA, dtype, np.ones((5, 2), np.float32)) is form
+    assert fit_bias(form, bias(*[limit / 2] * 5), DATA_SCALE, dtype, np.ones((5, 2), np.float32)) is form
 
 
 def test_scales_have_a_floor_where_there_is_a_bias() -> None:
     weights: Array = np.ones((2, 1), np.float32)
-    form = fit_bias(of_channels(0.25, 0.25), bias(1.0, 0.0), DATA, i32, weights, smallest=0.75)
+    form = fit_bias(of_channels(0.25, 0.25), bias(1.0, 0.0), DATA_SCALE, i32, weights, smallest=0.75)
     assert form.scale == (0.75, 0.25)
 
 
 @pytest.mark.parametrize("count", [4, 5])
 def test_at_most_four_channels_with_larger_scales_are_named(count: int) -> None:
     weights: Array = np.ones((6, 1), np.float32)
-    form = fit_bias(of_channels(*[1e-9] * 6), bias(*[1.0] * count, *[0.0] * (6 - count)), DATA, i32, weights)
+    form = fit_bias(
+        of_channels(*[1e-9] * 6), bias(*[1.0] * count, *[0.0] * (6 - count)), DATA_SCALE, i32, weights
+    )
     assert ("channel 0, 1, 2, 3, ..., so" if count > 4 else "channel 0, 1, 2, 3, so") in form.reason
 
 
@@ -116,19 +118,19 @@ def test_biases_of_one_scale_and_of_one_element() -> None:
     """The largest element counts for one scale; a single element counts for every scale."""
     limit = LARGEST_BIAS[i32] * 0.25 * 0.5
     weights: Array = np.ones((2, 1), np.float32)
-    one = fit_bias(of_channels(0.25), bias(limit / 2, -limit * 2, 1.0), DATA, i32, weights)
+    one = fit_bias(of_channels(0.25), bias(limit / 2, -limit * 2, 1.0), DATA_SCALE, i32, weights)
     assert one.scale == pytest.approx((0.5,))
     assert one.reason == "given; larger, so that the bias fits into i32"
-    several = fit_bias(of_channels(0.25, 0.75), bias(limit * 2), DATA, i32, weights)
+    several = fit_bias(of_channels(0.25, 0.75), bias(limit * 2), DATA_SCALE, i32, weights)
     assert several.scale == pytest.approx((0.5, 0.75))
     with pytest.raises(ModelError, match="%b: expected 1 element, or 2, one for each channel, got 3"):
-        fit_bias(of_channels(0.25, 0.25), bias(1.0, 2.0, 3.0), DATA, i32, weights)
+        fit_bias(of_channels(0.25, 0.25), bias(1.0, 2.0, 3.0), DATA_SCALE, i32, weights)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((), 0), ((3,), 0), ((1, 3), 1), ((1, 1, 3), 2)])
 def test_scales_of_a_bias_are_products_along_its_last_axis(shape: tuple[int, ...], axis: int) -> None:
     value = Value.constant("b", np.ones(shape, np.float32))
-    form = bias_form(value, DATA, of_channels(0.1, 0.2, 0.3), i32)
+    form = bias_form(value, DATA_SCALE, of_channels(0.1, 0.2, 0.3), i32)
     np.testing.assert_array_equal(form.scales, np.float32(0.5) * np.array([0.1, 0.2, 0.3], np.float32))
     assert (form.dtype, form.zero_point, form.axis) == (i32, (0, 0, 0), axis)
 

@@ -167,3 +167,10 @@ def test_the_rank_of_operands_that_broadcast(line: str, rank: int) -> None:
 def test_results_of_a_list_have_one_name() -> None:
     op = op_of("%y, %r = Split(0, %x) {num_splits: 2}", "%x: f32[2,3]")
     assert [name for name, _ in named_values(op)] == ["split_dim", "value", "output", "output"]
+
+
+def test_a_constraint_finds_a_second_result_by_its_name() -> None:
+    op = op_of("%y, %i = TopKV2(%x, 2)", "%x: f32[3,5]")
+    assert not list(obstacles(op, {"elements": {"indices": 6}}))
+    (found,) = obstacles(op, {"elements": {"indices": 5}})
+    assert "indices of at most 5 elements, got 6" in found

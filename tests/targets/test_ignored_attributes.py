@@ -24,6 +24,8 @@ WRONG = {
     "an output": LAYER.replace("%a", "%y"),
     "a function before an output": f"{LAYER} %y = Exp(%a)",
     "a transposition": f"{LAYER} %t = Transpose(%a, [1,0,2]) %y = Reshape(%t, [24])",
+    # axis 1 of [6,4] has 4 elements, which are those of axis 2 of [2,3,4]
+    "a reversal along an axis": f"{LAYER} %r = ReverseV2(%a, [1]) %y = Reshape(%r, [24])",
     "a sum along an axis": f"{LAYER} %s = Sum(%a, [1]) %y = Reshape(%s, [8])",
     "a sum that repeats a matrix": f"""{LAYER} %m = const f32[3,4] uniform(0, 1)
         %e = Add(%a, %m) %y = Reshape(%e, [24])""",

@@ -187,17 +187,18 @@ class _GraphChecker:
 
     def _products(
         self, op: Op, plan: OperatorPlan, rule: QuantizationRule
-    ) -> Iterator[tuple[int, TensorForm | None, TensorForm | None]]:
-        """Yield (index, form of the data, form of the weights) for each bias of ``op``.
+    ) -> Iterator[tuple[int, float | None, TensorForm | None]]:
+        """Yield (index, scale of the data, form of the weights) for each bias of ``op``.
 
         ``rule.biases`` gives the scale of a bias as a product: a constant times the scales of several tensors
-        (factors).  For such a bias, the form of the last factor is yielded as that of the weights.  The form
-        of the data is a new one: its scale is the constant times the scales of the other factors.  Example:
-        constant * scale(a) * scale(b) gives data with the scale constant * scale(a), and b as the weights.
+        (factors).  For such a bias, the form of the last factor is yielded as that of the weights.  The scale
+        of the data is the constant times the scales of the other factors.  Example:
+        constant * scale(a) * scale(b) gives the scale constant * scale(a), and b as the weights.
         """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
-            yield index, self._form_at(op, plan, data), self._form_at(op, plan, weights)
+            form = self._form_at(op, plan, data)
+            yield index, None if form is None else form.scale[0], self._form_at(op, plan, weights)
         for name, products in rule.biases.items():
             product = product_of(op, products)
             if product is None:
@@ -208,7 +209,7 @@ class _GraphChecker:
                     for factor in product.factors
                 )
                 scale = product.constant * math.prod(form.scale[0] for form in others if form)
-                yield index, TensorForm(DType.INT8, (float(np.float32(scale)),), (0,)), last
+                yield index, float(np.float32(scale)), last
 
     def _form_at(self, op: Op, plan: OperatorPlan, index: int | None) -> TensorForm | None:
         """Return the result of ``_read_form``, or None for the index None."""
@@ -221,13 +222,13 @@ class _GraphChecker:
         ModelError if the integers of a bias do not fit into its dtype, or if the weights have N > 1 scales
         and the bias does not have N elements.
         """
-        for index, data, weights in self._products(op, plan, rule):
+        for index, data_scale, weights in self._products(op, plan, rule):
             bias, old = present_operand(op, index), plan.operands.get(index)
             where = f"the bias %{bias.name}"
-            if data is None or weights is None:  # ``_forms`` has checked those that are float32
+            if data_scale is None or weights is None:  # ``_forms`` has checked those that are float32
                 raise ModelError(f"{where}: expected float32 data and weights of {op.code} %{key_of(op)}")
             assert scheme.bias is not None
-            form = bias_form(bias, data, weights, scheme.bias)
+            form = bias_form(bias, data_scale, weights, scheme.bias)
             if len(form.scale) not in (1, bias.numel):
                 raise ModelError(
                     f"{where} has {counted(bias.numel, 'element')}, "

@@ -67,7 +67,7 @@ def ranges_of(
         ranges = {
             name: estimate_range(tensor, estimator, bits, **options)
             for name, tensor in statistics.items()
-            if tensor.min is not None and tensor.max is not None
+            if tensor.min is not None
         }
         _add_moved_ranges(graph, ranges)
         found.append(ranges)

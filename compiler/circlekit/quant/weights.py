@@ -229,29 +229,28 @@ def bfloat16_at_least(scales: Array) -> Array:
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
-def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) -> TensorForm:
+def bias_form(bias: Value, data_scale: float, weights: TensorForm, dtype: DType) -> TensorForm:
     """Return the form of ``bias``: its scales are the scale of the data times the scales of the weights.
 
-    ``data``: the form of the operand that is multiplied with the weights; it has one scale.  ``weights``:
-    the form of the weights.  ``dtype``: the dtype of the quantized bias.  The channels are the last axis of
-    ``bias``.
+    ``data_scale``: the scale of the operand that is multiplied with the weights.  ``weights``: the form of
+    the weights.  ``dtype``: the dtype of the quantized bias.  The channels are the last axis of ``bias``.
     """
-    scales = data.scales[0] * weights.scales  # in float32, as in LiteRT
+    scales = np.float32(data_scale) * weights.scales  # in float32, as in LiteRT
     reason = "the scale of the data times that of the weights"
     axis = max(len(bias.shape or ()) - 1, 0)
     return TensorForm(dtype, tuple(scales.tolist()), (0,) * scales.size, axis=axis, reason=reason)
 
 
 def fit_bias(
-    weights: TensorForm, bias: Value, data: TensorForm, dtype: DType, numbers: Array, smallest: float = 0.0
+    weights: TensorForm, bias: Value, data_scale: float, dtype: DType, numbers: Array, smallest: float = 0.0
 ) -> TensorForm:
     """Return the form ``weights`` with larger scales for the channels whose bias does not fit into ``dtype``.
 
     The scale of a bias is the scale of the data times that of the weights, so larger scales of weights make
     the integers of the bias smaller.
-    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights.  If all
-    weights of a channel are 0 but its bias is not, the channel gets the scale with which the integer of the
-    bias is ZERO_WEIGHT_BIAS.  This scale may be smaller than before.
+    ``data_scale``: the scale of the operand that is multiplied with the weights.
+    ``numbers``: the weights.  If all weights of a channel are 0 but its bias is not, the channel gets the
+    scale with which the integer of the bias is ZERO_WEIGHT_BIAS.  This scale may be smaller than before.
     ``smallest``: the smallest allowed scale of a channel whose bias is not 0.
     Raise ModelError if a bias is NaN or infinite, or if there are N > 1 scales and neither 1 nor N biases.
     Also raise ModelError if a scale would exceed LARGEST_SCALE.
@@ -262,12 +261,11 @@ def fit_bias(
         raise ModelError(f"%{bias.name}: expected {expected}, got {values.size}")
     if len(weights.scale) == 1:  # the one scale must be large enough for the largest bias
         values = values.max(initial=0, keepdims=True)
-    step = float(data.scale[0])
     scales = weights.scales.astype(np.float64)
     is_per_channel = len(weights.scale) > 1
     is_zero = magnitudes(numbers, weights.axis if is_per_channel else None) == 0
     # for each channel, the smallest scale with which the bias fits; for zero weights, the scale to take
-    least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
+    least = values / (data_scale * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
     least = np.maximum(least, np.where(values > 0, smallest, 0))
     fitted = np.where(is_zero & (values > 0), least, np.maximum(scales, least)).astype(np.float32)
     if fitted.max(initial=0) > LARGEST_SCALE:

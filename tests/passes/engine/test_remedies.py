@@ -55,6 +55,14 @@ def test_a_pipeline_is_a_remedy() -> None:
     assert with_remedies(model, target, []) == []
 
 
+def test_a_pass_that_is_in_no_pipeline_is_a_remedy() -> None:
+    """-x is x * -1; every format has NEG, and no pipeline replaces it."""
+    model = circlekit.parse("graph main(%x: f32[1,4]) -> %y {\n%y = Neg(%x)\n}")
+    target = toy("MUL")
+    (found,) = with_remedies(model, target, find_unsupported(model, target))
+    assert found.remedy == "the pass --replace_neg_with_mul replaces it"
+
+
 def test_delegation_is_that_of_an_optimized_copy() -> None:
     model = circlekit.parse("graph main(%x: f32[1,4]) -> %y {\n%a = Mul(%x, 1.0)\n%y = Abs(%a)\n}")
     assert optimized_delegation(model, toy("ABS", "MUL")) is None

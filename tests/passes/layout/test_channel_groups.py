@@ -78,6 +78,7 @@ def test_permuted_channels_of_the_operands_give_permuted_channels(code: str) -> 
         ("Add(%x, %y)", True),
         ("Add(%x, %one)", True),
         ("Add(%x, %row)", True),
+        ("Add(%x, 2.0)", True),
         ("Add(%one, %one)", False),
         ("Transpose(%x, [0,2,1,3])", True),
         ("Transpose(%x, [0,1,3,2])", False),

@@ -198,7 +198,7 @@ class _Stream:
         but is not in ``centered``.
         """
         for op in dict.fromkeys(value.producer for value in self.centered):
-            if op is None or isinstance(op, Layer):
+            if not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)):
                 continue
             rows = list(_row_operands(op))
             for index, value in enumerate(op.inputs):

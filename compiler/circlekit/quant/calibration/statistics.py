@@ -96,7 +96,7 @@ class Observation:
 class TensorStatistics:
     """Statistics of one tensor over all samples.
 
-    ``min``, ``max``: the range, None if no element belongs to it.
+    ``min``, ``max``: the range, both None if no element belongs to it.
     ``count``: the number of elements that belong to the range.  ``ignored``: the number of ignored elements.
     ``minima``, ``maxima``: the ends of the range of each sample, in the order of the samples; NaN for a
     sample in which no element belongs to the range.

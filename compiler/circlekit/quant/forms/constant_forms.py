@@ -73,13 +73,13 @@ class ConstantForms(KernelForms):
                 self.operand_forms[op][index] = self._weights(value, self.scheme_at(op, index), axis)
             if bias is None:
                 continue
-            data = self.read_form(op, next(indices_of(op, [rule.data])))
+            data_scale = self.read_form(op, next(indices_of(op, [rule.data]))).scale[0]
             if value.is_plain:
                 # with weights of this scale, the bias would have the scale of the result
                 result_step = self.tensors[op.results[0]].scale[0]
-                step = result_step / data.scale[0]
+                step = result_step / data_scale
                 form = finer_form(self.read_form(op, index), value.array(), LARGEST_BIAS_STEP * step)
-                fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
+                fitted = fit_bias(form, bias, data_scale, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
                 if is_weight(value):
                     self.operand_forms[op][index] = fitted
                 elif fitted is not form:
@@ -90,7 +90,7 @@ class ConstantForms(KernelForms):
                     expected = f"a bias of at most {limit:.4g}, 2^29 steps of the result"
                     raise ModelError(f"its kernel overflows: expected {expected}, got {largest:.4g}")
             (at,) = indices_of(op, [str(rule.bias)])
-            self.operand_forms[op][at] = bias_form(bias, data, self.read_form(op, index), scheme.bias)
+            self.operand_forms[op][at] = bias_form(bias, data_scale, self.read_form(op, index), scheme.bias)
 
     def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorForm:
         """Return the given form of the weights ``value`` if it fits ``scheme``, else a new form.

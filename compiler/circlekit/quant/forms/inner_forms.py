@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import DType, i8
+from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Value
@@ -168,15 +168,14 @@ class InnerForms(TensorForms):
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)
-        # stands for all factors but the weights; only the scale is used
-        data = TensorForm(i8, (float(np.float32(scale)),), (0,))
+        data_scale = float(np.float32(scale))
         (at,) = indices_of(op, [last])
         weights = present_operand(op, at)
         if weights.dtype.is_float:
             self.operand_forms[op][at] = fit_bias(
-                self.read_form(op, at), bias, data, scheme.bias, weights.array()
+                self.read_form(op, at), bias, data_scale, scheme.bias, weights.array()
             )
-        self.operand_forms[op][index] = bias_form(bias, data, self._factor(op, last), scheme.bias)
+        self.operand_forms[op][index] = bias_form(bias, data_scale, self._factor(op, last), scheme.bias)
 
     def _factor(self, op: Op, name: str) -> TensorForm:
         """Return the form of the operand or inner tensor ``name`` of ``op``."""

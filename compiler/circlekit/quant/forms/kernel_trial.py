@@ -38,7 +38,8 @@ def kernel_errors(
     Both kernels run on random numbers, and then on zeros.  With zeros, the result of a layer is its bias, so
     an error of the bias shows.  Random numbers are rounded to the operand's given form or, without one, to
     its planned form.
-    ``operands``, ``results``: the planned forms, by index.  ``attributes``: those that the plan sets.
+    ``operands``, ``results``: the planned forms of float32 operands and results, by index.
+    ``attributes``: those that the plan sets.
     ``given``: the forms that tensors had before planning, for example in training, by name of the tensor.
     ``ranges``: (min, max) of tensors, by name.
     The difference of a result without a form (the bool of a comparison) is infinite if an element differs.
@@ -80,9 +81,7 @@ def _numbers(
         if not value.is_plain:
             return None
         data = value.array()
-        if form is None or value.dtype is not f32:
-            return data, data
-        return data, stored_data(data, form)
+        return data, data if form is None else stored_data(data, form)
     if value.shape is None or None in value.shape:
         return None
     random = np.random.default_rng([SEED, zlib.crc32(value.name.encode())])
