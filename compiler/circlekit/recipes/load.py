@@ -28,10 +28,11 @@ from circlekit.recipes.prototext.filler_data import Files
 RECIPE_EXTENSIONS = (".ck", ".recipe")
 """The usual extensions of recipes; files with others are read, too."""
 
-_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
+_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!(?:extra|rules)\b)[A-Za-z_]\w*\s*[:{<]")
 """Matches the beginning of a ``test.recipe``: comments, then a field such as ``operand {`` or ``input: "x"``.
 
-The text form begins otherwise.  Only its statement ``extra`` looks like a field, so it is excluded.
+The text form begins otherwise.  Only its statements ``extra`` and ``rules`` look like fields, so they are
+excluded.
 """
 
 
