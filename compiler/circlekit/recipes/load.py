@@ -44,8 +44,8 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
     - the format that the first line of the recipe states (``# format: circle``)
     - circle, if the recipe has words that only circle has
-    - the format that the name of one of the three directories above begins with: ``circle``, or
-      ``tensorflowlite`` for tflite, in upper or lower case; the nearest such directory decides
+    - the format that the name of a directory around the file begins with: ``circle``, or ``tensorflowlite``
+      for tflite, in upper or lower case; of the three nearest directories, the first such one decides
     - tflite
 
     Raise UnsupportedError for an unknown format, FileError if a file cannot be read, and FormatError if it is
@@ -126,9 +126,10 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that one of the three directories above ``path`` implies, else None.
+    """Return the format that the name of a directory around ``path`` implies, else None.
 
-    The nearest decides: ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
+    ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.  Only the three nearest
+    directories are examined, from the nearest on.
     """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}

@@ -282,9 +282,11 @@ def _mix(invocation: Invocation, session: Session) -> None:
 
 
 def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
-    """Return which operators become int16, as the algorithm of the option ``ampq_algorithm`` finds.
+    """Return the configuration that the algorithm chooses: which operators become int16.
 
-    ``folder``: where the files of ``save_intermediate`` are written.  Raise the errors of ``bisect``.
+    The option ``ampq_algorithm`` names the algorithm.
+    ``folder``: where the files of ``save_intermediate`` are written.
+    Raise the errors of ``bisect`` and ``_visq_errors``.
     """
     stem = str(folder / Path(str(values["input_path"])).stem)
     files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
@@ -300,10 +302,11 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return {tensor name: its error if it is uint8} from the file at ``ampq_bisection_visq``.
+    """Return {tensor name: the error that appears in it if the model is quantized to uint8}.
 
-    ONE's tool visq writes such files.  Without this option, measure the errors as visq does: the error is the
-    sum of absolute differences (TAE).
+    If the option ``ampq_bisection_visq`` names a file, which ONE's tool visq wrote, read the errors from it.
+    Otherwise measure them as visq does: the error is the sum of absolute differences (TAE).
+    Raise the errors of ``read_visq_file``, or those of ``samples_of`` and ``tensor_errors``.
     ``recorded``: the float model with recorded ranges.  ``stem``: the beginning of the paths of intermediate
     files.
     """

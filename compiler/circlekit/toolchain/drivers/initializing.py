@@ -115,7 +115,8 @@ one_init = Driver(
 def one_version(argv: Sequence[str] | None = None) -> int:
     """Print the version of circlekit; if a name is given, print what ``--version`` of that driver prints.
 
-    The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the exit code 0.
+    The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the
+    exit code: 0, or 255 if standard output cannot be written.
     """
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")  # begins with "NAME version NUMBER"
