@@ -47,7 +47,7 @@ def _model_type(values: Values) -> str:
 
 
 def _paths(values: Values) -> list[Path]:
-    """Return the paths of the model and of the files that import, optimization, quantization, codegen write."""
+    """Return the path of the model, then those of the files that the steps write, in order."""
     source = Path(str(values["input_path"]))
     ends = (*ENDS, COMPILED_END) if "backend" in values else ENDS
     return [source, *(source.with_name(source.name.split(".")[0] + end) for end in ends)]
