@@ -125,6 +125,45 @@ def test_a_pass_that_drops_state_is_compared_in_the_first_run_only() -> None:
     assert note in report.notes
 
 
+def test_omitted_later_runs_are_noted_for_each_graph() -> None:
+    model = parse_model("""
+        signature "first" @main(x: %x) -> (y: %y)
+        signature "second" @other(x: %u) -> (y: %v)
+        signature "third" @stateless(x: %p) -> (y: %q)
+        graph main(%x: f32[1,2]) -> %y { %y = Neg(%x) }
+        graph other(%u: f32[1,2]) -> %v {
+          %state: f32[1,8] variable
+          %v = Svdf(%u, [[1.0, 2.0]], [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]], [0.0], %state) {rank: 1}
+        }
+        graph stateless(%p: f32[1,2]) -> %q { %q = Abs(%p) }
+        """)
+    verifier = Verifier(model)
+    verifier.omit_later_runs("p")
+    verifier.omit_later_runs("again")
+    note = "in the graph other: p is meant to drop state: later runs are not compared after it"
+    assert verifier.notes == [note]
+    (compared,) = (v for v in verifier.others if v is not None and v.names == ["v"])
+    assert not any(run.earlier for run in compared.runs)
+    verifier.check(model, "nothing")
+    verifier.accept(model, "values")
+    assert verifier.notes == [
+        f"before values: {note}",
+        "values is meant to change values: only passes before and after it are verified",
+    ]
+
+
+def test_later_runs_are_omitted_until_the_reference_is_run_anew() -> None:
+    verifier = Verifier(parse_model(COUNTER))
+    verifier.omit_later_runs("p")
+    note = "p is meant to drop state: later runs are not compared after it"
+    verifier.accept(parse_model(COUNTER), "values")
+    assert not any(run.earlier for run in verifier.runs)
+    assert verifier.notes[0] == note
+    verifier.restart(parse_model(COUNTER), "interface")
+    assert any(run.earlier for run in verifier.runs)
+    assert verifier.notes[0] == f"before interface: {note}"
+
+
 def test_exchanged_unknown_dimensions_are_found() -> None:
     text = """
     graph main(%x: f32[?,?]) -> %y {

@@ -105,6 +105,11 @@ graph body(%a: f32[4]) -> %b {{
 """
 SORT = REGION.format(code="SORT", table="Sort", fields="dimension: 0, comparator_subgraph_index: @body")
 CASE = REGION.format(code="CASE", table="Case", fields="branch_subgraph_indices: [@body, @spare]")
+CUSTOM_CALL = REGION.format(
+    code="CUSTOM_CALL", table="CustomCall", fields='call_target_name: "f", called_computations: [@body]'
+)
+CALL = CASE.replace("STABLEHLO_CASE", "CUSTOM").replace("StablehloCaseOptions", "CallOptions")
+CALL = CALL.replace("branch_subgraph_indices: [@body, @spare]", "subgraph: @body")
 
 
 def opaque(model: Model) -> OpaqueOp:
@@ -113,7 +118,10 @@ def opaque(model: Model) -> OpaqueOp:
     return op
 
 
-@pytest.mark.parametrize(("text", "names"), [(SORT, ["body"]), (CASE, ["body", "spare"])])
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [(SORT, ["body"]), (CASE, ["body", "spare"]), (CUSTOM_CALL, ["body"]), (CALL, ["body"])],
+)
 def test_graph_indices_of_opaque_operators_become_graphs(text: str, names: list[str]) -> None:
     model = load_bytes(to_bytes(parse_model(text)))
     graphs = opaque(model).called_graphs()
@@ -128,6 +136,34 @@ def test_graph_indices_of_opaque_operators_become_graphs(text: str, names: list[
     again = load_bytes(to_bytes(model))
     assert [g.name for g in opaque(again).called_graphs()] == names
     assert not verify(again)
+
+
+def test_an_empty_list_of_graphs_is_written_as_in_the_file() -> None:
+    model = parse_model(CUSTOM_CALL.replace("[@body]", "[]"))
+    data = to_bytes(model)
+    found = load_bytes(data)
+    assert opaque(found).called_graphs() == []
+    assert to_bytes(found) == data
+
+
+def test_a_custom_call_keeps_its_graph_when_a_pass_removes_others() -> None:
+    text = """
+    model tflite
+    graph main(%x: f32[4]) -> %y {
+      %z = If(true, %x) {then_graph: @then, else_graph: @else} : f32[4]
+      OPERATOR
+    }
+    graph then(%p: f32[4]) -> %q { %q = Neg(%p) }
+    graph else(%r: f32[4]) -> %s { %s = Exp(%r) }
+    graph body(%a: f32[4]) -> %b { %b = Abs(%a) }
+    """
+    operator = next(line for line in CUSTOM_CALL.splitlines() if "Opaque" in line)
+    model = load_bytes(to_bytes(parse_model(text.replace("OPERATOR", operator.replace("%x", "%z")))))
+    run_passes(model, ["remove_constant_if"], Context("tflite"))
+    found = load_bytes(to_bytes(model))
+    assert [graph.name for graph in found.graphs] == ["main", "body"]
+    (op,) = (op for op in found.main if isinstance(op, OpaqueOp))
+    assert op.called_graphs() == found.graphs[1:]
 
 
 def test_reference_to_a_graph_of_another_model_is_refused() -> None:

@@ -124,7 +124,7 @@ def test_rules_do_not_change_the_model() -> None:
         ("value(%x, dtype: f31)", "no dtype is named f31; did you mean f32?"),
         ('value(%x, dtype: "")', "no dtype is named ''"),
         ('value(%x, op: "")', "no operator is named ''"),
-        ("value(%x, dtype: [f32])", "no dtype is named"),
+        ("value(%x, dtype: [f32])", r"no dtype is named \[f32\]"),
         ("quant(%x, zero_point: 1" + "0" * 400 + ")", "expected numbers that float64 can hold"),
         ("value(%x, shape: 3)", "expected a list of integers as shape"),
         ("value(%x, shape: [-2])", "expected a list of integers as shape"),
@@ -136,7 +136,7 @@ def test_rules_do_not_change_the_model() -> None:
         ('refused("a", count: 1)', "refused has no argument count"),
         ("absent(%x, axis: 1)", "absent has no argument axis"),
         ("total(1, Relu: 1)", "total has no argument Relu"),
-        ("tolerance(true)", "expected a tolerance from 0 to below 1, got True"),
+        ("tolerance(true)", "expected a tolerance from 0 to below 1, got true"),
         ("quant(%x, one)", r"expected quant\(%x, none\)"),
         ('quant(%x, scale: "a")', "a number or a list of numbers"),
         ("absent()", "expected 1 or more arguments"),
@@ -158,7 +158,7 @@ def test_rules_do_not_change_the_model() -> None:
         ("format(circle, tflite)", "format: expected 1 argument, got 2"),
         ("quant(%x, none, axis: 0)", r"expected quant\(%x, none\)"),
         ("quant(%x, scale: [0.5, true])", "a number or a list of numbers"),
-        ("value(%x, shape: [true])", "expected a list of integers as shape"),
+        ("value(%x, shape: [true, a])", r"expected a list of integers as shape, .*, got \[true, a\]"),
         ("value(%x, %y)", "value: expected 1 argument, got 2"),
         ("value()", "value: expected 1 argument, got 0"),
         ("total()", "total: expected 1 argument, got 0"),
@@ -190,19 +190,36 @@ def test_rules_apply_to_called_graphs() -> None:
     graph main(%c: bool[], %x: f32[2]) -> %y { %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2] }
     graph a(%p: f32[2]) -> %q { %q = Neg(%p) }
     graph b(%r: f32[2]) -> %s { %s = Neg(%r) }
+    graph other(%t: f32[2]) -> %u { %u = Abs(%t) }
     """
     rules = [
         "attributes(%y, then_graph: @a, else_graph: @b)",
         "ops(Neg: 2, If: 1)",
-        "total(3)",
+        "total(4)",
         "order(If)",
         "value(%q, op: Neg)",
         "attributes(%y, then_graph: @b)",
+        "attributes(%y, then_graph: @other)",
     ]
     (block,) = parse_text_rules(f"{text}rules {{ {' '.join(rules)} }}", "r.ck")
-    *holding, failing = [rule.failure(Subject("", parse_model(text))) for rule in block.rules]
+    *holding, called, not_called = [rule.failure(Subject("", parse_model(text))) for rule in block.rules]
     assert holding == [""] * 5
-    assert failing.endswith("then_graph is @a")
+    assert called.endswith("then_graph is @a")
+    assert not_called.endswith("then_graph is @a")
+    (block,) = parse_text_rules(f"{text}rules {{ attributes(%y, then_graph: @othre) }}", "r.ck")
+    with pytest.raises(ParseError, match="no graph is named @othre; did you mean other"):
+        block.rules[0].failure(Subject("", parse_model(text)))
+
+
+def test_only_custom_operators_have_a_custom_code() -> None:
+    text = """
+    graph main(%x: f32[2]) -> %y {
+      %z = Opaque(%x) {code: "STABLEHLO_CBRT"} : f32[2]
+      %y = Opaque(%z) {code: "CUSTOM", custom_code: "None"} : f32[2]
+    }
+    """
+    (block,) = parse_text_rules(f"{text}rules {{ custom(None: 1) }}", "r.ck")
+    assert block.rules[0].failure(Subject("", parse_model(text))) == ""
 
 
 @pytest.mark.parametrize("count", [1, MAX_SIMILAR, MAX_SIMILAR + 1])

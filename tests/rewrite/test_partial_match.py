@@ -61,7 +61,7 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (
             "%a = Softmax(%x)\n%y = Reshape(%a, [6])",
             "remove_reshape_around_unaryop",
-            "%a: is not computed from a Reshape by elementwise operators",
+            "%a: is not computed by elementwise operators from Reshapes and constants alone",
         ),
         (
             "%w = const f32[4,3] gaussian(0, 1)\n%y = FullyConnected(%x, %w)",
@@ -72,6 +72,15 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
 )
 def test_message_names_the_first_difference(body: str, name: str, sentence: str) -> None:
     assert sentences(body, name) == [sentence]
+
+
+def test_message_names_the_operand_that_no_reshape_and_elementwise_operator_computes() -> None:
+    body = "%r = Reshape(%x, [6])\n%e = Relu(%r)\n%s = Softmax(%r)\n%a = Add(%e, %s)\n%y = Reshape(%a, [3,2])"
+    why = "is not computed by elementwise operators from Reshapes and constants alone"
+    assert sorted(sentences(body, "remove_reshape_around_unaryop")) == [
+        f"%a: {why}: it depends on %s",
+        f"%x: {why}",
+    ]
 
 
 @pytest.mark.parametrize(

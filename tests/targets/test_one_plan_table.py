@@ -119,3 +119,29 @@ def test_a_variable_is_no_graph_input() -> None:
     positions = dict(zip(nodes, micro_positions(graph, nodes), strict=True))
     leaves = [node for node in nodes if not node.operands]
     assert [(str(node.value), positions[node]) for node in leaves] == [("%s: f32[2]", 2), ("%x: f32[2]", 0)]
+
+
+def test_an_output_that_is_a_constant_has_memory_of_its_own() -> None:
+    """ONE has a CircleConst, and a CircleOutput that reads it, as for any other output."""
+    graph = circlekit.parse("""
+    graph main(%x: f32[2]) -> %y, %c {
+      %c = const f32[4] [1.0, 2.0, 3.0, 4.0]
+      %y = Neg(%x) : f32[2]
+    }
+    """).main
+    nodes, plan = execution_plan(graph)
+    constant, output = (index for index, node in enumerate(nodes) if node.value is graph.outputs[1])
+    lives = [life for life in plan.lifetimes if graph.outputs[1] in life.buffer.values]
+    assert [(life.first, life.last) for life in lives] == [(0, output), (output, len(nodes))]
+    words = struct.unpack("<21I", plan_table(nodes, plan, range(len(nodes))))
+    offsets = dict(zip(words[1::4], words[4::4], strict=True))
+    assert [offsets[constant], offsets[output]] == [
+        offset for life, offset in zip(plan.lifetimes, plan.offsets, strict=True) if life in lives
+    ]
+    assert offsets[constant] != offsets[output]
+    positions = micro_positions(graph, nodes)
+    assert [positions[constant], positions[output]] == [2, 4]
+    lives = list(execution_plan(graph, with_constants=False)[1].lifetimes)
+    assert {life.first: life.size for life in lives if graph.outputs[1] in life.buffer.values} == {
+        0: 0, output: 16,
+    }  # fmt: skip

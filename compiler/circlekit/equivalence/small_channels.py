@@ -4,7 +4,8 @@
 One output may hold numbers of different size, such as coordinates and probabilities.  TOLERANCE is in
 proportion to the largest number of the output, so it would hide errors in a channel (an index of the last
 axis) whose numbers are smaller.  Here a channel may differ by TOLERANCE in proportion to its own largest
-number, or by what rounding can change in it.
+number, or by what rounding can change in it.  For a channel of zeros, only the tolerance of the whole output
+counts.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class ChannelComparison:
         self._measured: dict[tuple[str, int], list[Array]] = {}
 
     def outcome(self, found: Outcome, run: Run, index: int, result: Array) -> Outcome:
-        """Return ``found``; if a channel differs too much, with the difference of this channel as ``worst``.
+        """Return ``found``; if channels differ too much, a copy whose ``worst`` is the difference of one.
 
+        This channel differs most in proportion to what is allowed for it.  The copy has the former ``worst``
+        as ``whole``.
         ``run``: a run of the reference.  ``index``: the index of an output.  ``result``: the array that
         another model computes for this output on the same inputs.  ``found``: the outcome of the comparison
         of the whole arrays.
@@ -86,7 +89,10 @@ class ChannelComparison:
         return replace(found, worst=worst, whole=found.worst)
 
     def _noise(self, run: Run, index: int) -> Iterator[Array]:
-        """Yield the largest changes in the channels of the output ``index``, once for each moved run."""
+        """Yield the largest changes in the channels of the output ``index``, once for each moved run.
+
+        Moved runs in which the output has another shape are left out.
+        """
         left = run.outputs[index]
         for seed in range(CANCELLATION_RUNS):
             key = run.label, seed

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -37,8 +37,9 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 
     - The interface: nothing; ``model`` becomes the new reference.
     - Values: raise EquivalenceError if the interface differs; ``model`` becomes the new reference.
-    - Neither: raise EquivalenceError if outputs or the interface differ.  If the pass drops state on purpose,
-      only first runs are compared from now on.
+    - Neither: raise EquivalenceError if outputs or the interface differ.
+
+    If the pass drops state on purpose, only first runs are compared (``Verifier.omit_later_runs``).
     """
     pass_class = find_pass(name)
     if pass_class.drops_state:
@@ -69,6 +70,11 @@ def _quantization_text(value: Value) -> str:
     return f"of scale {form.scale.tolist()} and zero point {form.zero_point.tolist()}"
 
 
+def _in_its_graph(verifier: Verifier, notes: Iterable[str]) -> list[str]:
+    """Return ``notes`` of ``verifier``, with the name of the graph that it compares."""
+    return [f"in the graph {shown(verifier.original.main.name)}: {note}" for note in notes]
+
+
 class Verifier:
     """Runs a reference model, and compares other models with it.
 
@@ -88,8 +94,9 @@ class Verifier:
     ``latest``: the outputs of the last compared model on the same sets; at first those of the reference.
     ``notes``: sentences about what was not compared or proves little, for this and all earlier references.  A
     note that no longer holds after the pass P begins with ``before P``.
-    ``closest``: for each output name, the outcome that came closest to its tolerance in any ``check`` that
-    passed.  The name of an output of another graph is ``GRAPH: NAME``.
+    ``closest``: for each output name, the outcome that came closest to its tolerance, among all in which a
+    ``check`` found no difference in the whole graph.  The name of an output of another graph is
+    ``GRAPH: NAME``.
     ``others``: for each other graph that a signature names, in the order of ``entry_views``, a verifier, or
     None if the graph cannot be run.  The list is empty if ``records`` are given.
     """
@@ -110,19 +117,19 @@ class Verifier:
         """Run ``model`` and make it the reference."""
         self._set_reference(model, *reference_runs(model, self.records, self.kernels, self.pair))
 
-    def _set_reference(self, model: Model, runs: list[Run], failed_sets: list[str]) -> None:
+    def _set_reference(self, model: Model, runs: list[Run], omissions: list[str]) -> None:
         """Make ``model``, whose ``runs`` are given, the reference; set all fields that depend on it.
 
-        ``failed_sets``: notes on seeded sets that are not compared.
+        ``omissions``: notes on sets of inputs, or runs on them, that are not compared.
         """
         self.original = clone(model)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
-        self.runs, self._failed_sets = runs, failed_sets
+        self.runs, self._omissions = runs, omissions
         self.latest = [run.outputs for run in runs]
         self._channels = ChannelComparison(self.original)
         seeds = seed_notes(reachable_graphs(model.main))
-        notes = [*failed_sets, *seeds, *weak_outputs(model.main, self.latest)]
+        notes = [*omissions, *seeds, *weak_outputs(model.main, self.latest)]
         self.others = []
         for view in entry_views(model):
             verifier, more_notes = self._other(view)
@@ -141,17 +148,27 @@ class Verifier:
             verifier = Verifier(view, kernels=self.runs[0].kernels)
         except CirclekitError as error:
             return None, [f"the graph {name} is not verified: {error.message}"]
-        return verifier, [f"in the graph {name}: {note}" for note in verifier.notes]
+        return verifier, _in_its_graph(verifier, verifier.notes)
 
     def omit_later_runs(self, step: str) -> None:
-        """Compare only first runs from now on, because ``step`` drops the state that a later run shows."""
+        """Compare only first runs, because ``step`` drops the state that a later run shows.
+
+        This ends when a new reference is run: with ``restart``; for the graphs in ``others`` also with
+        ``accept``.
+        """
+        notes = []
         first = [run for run in self.runs if not run.earlier]
         if len(first) < len(self.runs):
             self.runs, self.latest = first, [run.outputs for run in first]
-            self.notes.append(f"{step} is meant to drop state: later runs are not compared after it")
+            notes = [f"{step} is meant to drop state: later runs are not compared after it"]
+            self._omissions = [*self._omissions, *notes]
         for verifier in self.others:
             if verifier is not None:
+                known = len(verifier.notes)
                 verifier.omit_later_runs(step)
+                notes += _in_its_graph(verifier, verifier.notes[known:])
+        self.notes += notes
+        self._reference_notes += notes
 
     def restart(self, model: Model, step: str) -> None:
         """Make ``model`` the reference after ``step``, which changes the interface on purpose.
@@ -183,7 +200,7 @@ class Verifier:
         with _running_after(step):
             outputs = outputs_on(self.runs, model)
             runs = [replace(run, outputs=arrays) for run, arrays in zip(self.runs, outputs, strict=True)]
-            self._set_reference(model, runs, self._failed_sets)
+            self._set_reference(model, runs, self._omissions)
         sentence = f"{step} is meant to change values: only passes before and after it are verified"
         self._renew_notes(step, old, [sentence])
 

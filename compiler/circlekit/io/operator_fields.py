@@ -40,8 +40,8 @@ def code_key(tree: Tree, fmt: str) -> CodeKey:
 
 # -- graphs in the options of opaque operators -------------------------------------------------
 
-GRAPH_FIELDS = ("subgraph_index", "subgraph_indices")
-"""The endings of the names of fields that hold indices of graphs."""
+GRAPH_FIELDS = ("subgraph", "subgraph_index", "subgraph_indices", "called_computations")
+"""The endings of the names of the fields of options that hold indices of graphs."""
 
 
 def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:

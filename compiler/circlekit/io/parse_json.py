@@ -8,8 +8,10 @@ from typing import Any
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of ``text``; raise ValueError if it is not JSON, or is nested too deeply.
+    """Return the content of ``text``.
 
+    Raise ValueError if it is not JSON, is nested too deeply, or has an integer with too many digits for
+    Python (``sys.set_int_max_str_digits``).
     As in Python's ``json``, NaN and Infinity are accepted, too.
     """
     try:

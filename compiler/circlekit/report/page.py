@@ -4,7 +4,7 @@
 Names in a model may contain anything, even HTML.  This is why
 
 - the template escapes every text,
-- the data for the script, which is JSON, contains no character with a meaning in HTML, and
+- the data for the script, which is JSON, contains none of the characters <, > and &, and
 - a content security policy allows only the page's own script.
 """
 
@@ -76,13 +76,16 @@ def render(content: Content) -> bytes:
 
 
 def json_for_script(data: Any) -> str:
-    """Return ``data`` as JSON in which escapes stand for <, > and &, which have a meaning in HTML."""
+    """Return ``data`` as JSON in which escapes stand for <, > and &, which have a meaning in HTML.
+
+    Raise ValueError for NaN and infinities, which JSON does not have.
+    """
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def visible(item: Any) -> Any:
-    """Return ``item``; if it is a text, with escapes for unprintable characters other than line breaks.
+    """Return ``item``; if it is a text, with escapes for unprintable characters other than line feeds.
 
     A text of jinja2's class Markup stays as it is: ``render`` gives this class only to the style, the script
     and the JSON of ``json_for_script``.
@@ -97,9 +100,9 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
-def percent(share: float) -> str:
-    """Return ``share``, a number of percent, with one digit after the decimal point and without "%"."""
-    return f"{share:.1f}"
+def percent(percentage: float) -> str:
+    """Return ``percentage``, from 0 to 100, with one digit after the decimal point and without "%"."""
+    return f"{percentage:.1f}"
 
 
 def difference(amount: float) -> str:

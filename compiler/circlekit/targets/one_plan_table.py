@@ -58,8 +58,8 @@ class Node:
 
     @property
     def is_const(self) -> bool:
-        """Whether this is the node of a constant."""
-        return self.op is None and self.value is not None and self.value.is_const
+        """Whether this is the node of a constant, and not of a graph output that has its value."""
+        return self.op is None and not self.is_output and self.value is not None and self.value.is_const
 
     @property
     def is_input(self) -> bool:

@@ -20,7 +20,10 @@ None: the default target of the model's format.
 """
 
 OperatorCheck = Callable[[Op], str | None]
-"""A function that returns why an operator cannot run, as a sentence; None if it can."""
+"""A function that returns, as a sentence, why an operator cannot run, or why a delegate does not run it.
+
+It returns None if there is nothing to say.
+"""
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,17 @@ def stray(index: int) -> Change:
     return change
 
 
+def computations(*indices: int) -> Change:
+    """Return a change that gives operator 1 the options of a STABLEHLO_CUSTOM_CALL of these graphs."""
+
+    def change(f: File) -> None:
+        op = f.main.operators[1]
+        op.builtinOptions2 = f.make("StablehloCustomCallOptions", calledComputations=list(indices))
+        op.builtinOptions2Type = f.enum("BuiltinOptions2", "StablehloCustomCallOptions")
+
+    return change
+
+
 def blocks(scales: int) -> Change:
     """Return a change that gives tensor w blockwise quantization; tensor number ``scales`` has its scales."""
 
@@ -381,6 +392,12 @@ CASES: list[tuple[str, str, Change, Change]] = [
     ),
     ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(3), stray(-1)),
     ("kept-graph-index", f"{OP}[1].builtin_options.cond_subgraph_index", stray(-2), stray(2)),
+    (
+        "kept-graph-index",
+        f"{OP}[1].builtin_options_2.called_computations",
+        computations(1, 3),
+        computations(1, 2),
+    ),
     (
         "recursion",
         GRAPH,

@@ -196,8 +196,9 @@ def test_the_axis_of_channels_must_exist_and_keep_its_size(
     two = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }\n\ngraph branch(%x: f32[2,3]) -> %y { %y = Neg(%x) }"
     with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 1, got 1"):
         ck.calibrate(ck.parse(two), [[np.ones(2, np.float32)]], channels={"x": 1})
-    with pytest.raises(ModelError, match="channels of %x: expected an integer as axis, got 'a'"):
-        ck.calibrate(model, samples, channels={"x": "a"})
+    for wrong in ("a", True):  # True alone selects all tensors, but is no axis of one
+        with pytest.raises(ModelError, match=f"channels of %x: expected an integer as axis, got {wrong!r}"):
+            ck.calibrate(model, samples, channels={"x": wrong})
     unknown = ck.parse("graph main(%x: f32[*]) -> %y { %y = Neg(%x) }")
     for axis in (2, -3):
         with pytest.raises(ShapeError, match=f"expected an axis of a tensor of rank 2, got {axis}") as raised:

@@ -120,7 +120,7 @@ def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | 
 
     ``files``: where the steps are written; None: nowhere.
     Raise UnsupportedError for a wrong word after ``--bisection``, without ``--data``, and for auto without
-    ``--visq_file``.  Raise the errors of ``bisect``.
+    ``--visq_file``.  Raise the errors of ``read_visq_file`` and ``bisect``.
     """
     side = arguments.bisection.lower()
     if side not in SIDES:

@@ -48,8 +48,10 @@ class Region:
         return [*self.starts, *(op.output for op in self.ops)]
 
 
-def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """Return the region of elementwise operators between Reshapes and ``last``; None if there is none.
+def region_before(last: Reshape, dead_ends: set[Value]) -> Region | Value:
+    """Return the region of elementwise operators between Reshapes and ``last``.
+
+    If there is none, return the value at which the search stopped.
 
     ``last`` must read the result of an elementwise operator.  The operators of the region may read
     constants, results of Reshapes and results of one another; each must read a value that is not a constant.
@@ -73,10 +75,10 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
         operands = None if producer is None or value in dead_ends else operands_of(producer)
         if operands is None:
             dead_ends.update(seen.difference(region.starts))
-            return None
+            return value
         seen.add(value)
         todo += [(value, True), *((v, False) for v in reversed(operands))]
-    return region if region.starts else None
+    return region if region.starts else last.input
 
 
 def operands_of(op: Op) -> list[Value] | None:
@@ -101,7 +103,7 @@ def only_operand(op: Op) -> Value | None:
 
 
 def is_constant(value: Value) -> bool:
-    """Return whether ``value`` is a plain constant that no operator changes."""
+    """Return whether ``value`` is a constant that no operator changes, not packed, sparse or compressed."""
     return value.is_plain and not value.is_variable
 
 
@@ -138,7 +140,11 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
 
 
 def _shape_obstacle(graph: Graph, value: Value, region: Region, last: Reshape) -> str | None:
-    """Return why ``value`` must keep its shape; None if only ``region`` and ``last`` read it."""
+    """Return why ``value`` must keep its shape; None if it need not.
+
+    It must if it is an output of the graph, or if other operators than those of ``region`` and ``last`` read
+    it.
+    """
     if graph.is_output(value):
         return f"%{value.name}: is an output of the graph, whose shape must stay"
     if value.use_count == region.uses[value] + last.inputs.count(value):
@@ -256,10 +262,11 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         if context.refusals is not None:
             dead_ends = set()  # each Reshape gets the sentence about its own region
         region = region_before(last, dead_ends)
-        if region is None:
+        if isinstance(region, Value):
             if context.partial_matches:
-                why = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
-                context.refuse(self.name, last, why, 1)
+                reason = "" if region is last.input else f": it depends on %{region.name}"
+                why = f"is not computed by elementwise operators from Reshapes and constants alone{reason}"
+                context.refuse(self.name, last, f"%{last.input.name}: {why}", 1)
             return False
         sentence, sources = obstacle(graph, region, last), sources_of(region)
         if sentence is None and self.back:

@@ -44,8 +44,9 @@ VERSION = 1
 MAX_RELATIVE_ERROR = 0.9
 """Codes whose ``Coded.distance`` from weights is at least this do not belong to these weights.
 
-With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit about
-halves it.  For other weights it is 1 or more.
+With one bit per weight, the distance from the weights that were coded is about 0.5 if they are uniform, 0.6
+if they are normal and 0.7 if they have a Laplace distribution; each further bit makes it smaller.  From other
+weights it is about 1 or more.
 """
 
 
@@ -88,7 +89,7 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, weights: Array) -> float:
-        """Return the distance of the decoded weights from ``weights`` [rows, hidden].
+        """Return the distance of the decoded weights from ``weights`` [rows, columns].
 
         It is the norm of the difference divided by the norm of ``weights``; inf if the shapes do not fit, or
         if all weights are 0.

@@ -67,7 +67,7 @@ class Selection:
                     per_channel.pop(value.name, None)
         _chosen(names, per_channel)  # raises for an unknown name
         for name, axis in per_channel.items():
-            if not isinstance(axis, int | np.integer):
+            if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
                 raise ModelError(f"channels of %{name}: expected an integer as axis, got {axis!r}")
         for value in values:  # tensors of two graphs may have the same name
             rank, axis = value.rank, per_channel.get(value.name, LAST_AXIS)
@@ -111,8 +111,8 @@ class Observer:
         """Add ``array``, the elements of the tensor ``value``; do nothing if ``value`` is not in ``keys``.
 
         Raise ShapeError if ``array`` lacks the axis of the channels, or has another number of channels than
-        an earlier array of this tensor in the same run.  An array in which all elements are ignored is not
-        checked.
+        an earlier array of this tensor in the same run.  An array is not checked if none of its elements
+        belong to the range: the module ``statistics`` says which elements are ignored.
         """
         key = self.keys.get(value)
         if key is not None:

@@ -213,5 +213,9 @@ class Call:
 
 
 def show(literal: Any) -> str:
-    """Return ``literal`` as text for messages; '' for an empty text."""
-    return f"{literal.name}(...)" if isinstance(literal, Arguments) else shown(str(literal))
+    """Return ``literal`` for messages, as a recipe has it, but a text without quotes unless it is empty."""
+    if isinstance(literal, Arguments):
+        return f"{literal.name}(...)"
+    if isinstance(literal, list):
+        return f"[{', '.join(map(show, literal))}]"
+    return str(literal).lower() if isinstance(literal, bool) else shown(str(literal))

@@ -25,7 +25,7 @@ import numpy as np
 from circlekit.errors import SEARCH_LIMIT_CHARACTERS, did_you_mean
 from circlekit.io.schema import FORMATS
 from circlekit.ir.dtypes import BY_SHORT
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
 from circlekit.ir.text.columns import cut
@@ -145,7 +145,8 @@ def _custom(call: Call) -> Check:
 
     def count(model: Model, key: str) -> int:
         """Return the number of custom operators NAME; ``key``: "custom NAME"."""
-        return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == key for op in model.ops())
+        customs = (op for op in model.ops() if isinstance(op, OpaqueOp) and op.code == "CUSTOM")
+        return sum(f"custom {op.custom_code or ''}" == key for op in customs)
 
     return _counted(amounts, count)
 
@@ -176,8 +177,11 @@ def _find(model: Model, name: str) -> Value | None:
     return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
 
 
-def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
-    """Return a check of the value that ``call`` names.  ``failures``: yields what is wrong with the value."""
+def _on_value(call: Call, failures: Callable[[Value, Model], Iterator[str]]) -> Check:
+    """Return a check of the value that ``call`` names.
+
+    ``failures``: a function of the value and its model that yields what is wrong with the value.
+    """
     name = call.value()
 
     def check(subject: Subject) -> Iterator[str]:
@@ -187,7 +191,7 @@ def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
             near = did_you_mean(name, [v.name for graph in subject.model.graphs for v in graph.values()])
             yield f"no value is named {quoted('%', name)}{near}"
         else:
-            yield from failures(value)
+            yield from failures(value, subject.model)
 
     return check
 
@@ -202,7 +206,7 @@ def _value(call: Call) -> Check:
     code = call.kind(show(arguments["op"])) if "op" in arguments else None
     const = call.expect(arguments["const"], bool, "true or false") if "const" in arguments else None
 
-    def failures(value: Value) -> Iterator[str]:
+    def failures(value: Value, _: Model) -> Iterator[str]:
         """Yield a sentence for each property that differs."""
         if dtype is not None and value.dtype is not BY_SHORT[dtype]:
             yield f"its dtype is {value.dtype.short}"
@@ -232,10 +236,10 @@ def _quant(call: Call) -> Check:
         if literals[1] != "none" or arguments:
             call.fail("expected quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
         call.node.positional = literals[:1]  # drop ``none``: ``call.value`` takes one argument without a name
-        return _on_value(call, lambda v: iter([] if v.quantization is None else ["it is quantized"]))
+        return _on_value(call, lambda v, _: iter([] if v.quantization is None else ["it is quantized"]))
     numbers = {name: _numbers(call, literal) for name, literal in arguments.items()}
 
-    def failures(value: Value) -> Iterator[str]:
+    def failures(value: Value, _: Model) -> Iterator[str]:
         """Yield a sentence for each parameter that differs."""
         q = value.quantization
         if q is None:
@@ -266,28 +270,31 @@ def _attributes(call: Call) -> Check:
     """Check attributes of the producer of a value: ``attributes(%y, stride_h: 2, padding: SAME)``."""
     arguments = call.some_named()
 
-    def failures(value: Value) -> Iterator[str]:
+    def failures(value: Value, model: Model) -> Iterator[str]:
         """Yield a sentence for each attribute that differs."""
         op = value.producer
         if op is None:
             yield "it has no producer"
             return
         specs = {spec.name: spec for spec in op.attributes}
+        graphs = {graph.name: graph for graph in model.graphs}
         for name, literal in arguments.items():
             if name not in specs:
                 yield f"{kind_of(op)} has no attribute {name}{did_you_mean(name, specs)}"
             else:
-                yield from _attribute(call, op, specs[name], literal)
+                yield from _attribute(call, op, specs[name], literal, graphs)
 
     return _on_value(call, failures)
 
 
-def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
-    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``; a graph is ``@name``.
+def _attribute(
+    call: Call, op: Op, spec: Attribute, literal: Literal, graphs: Mapping[str, Graph]
+) -> Iterator[str]:
+    """Yield a sentence if the attribute ``spec`` of ``op`` differs from ``literal``.
 
-    Raise ParseError if ``literal`` cannot be a value of the attribute.
+    ``graphs``: the graphs of the model by name; ``literal`` names one as ``@name``.  Raise ParseError if
+    ``literal`` cannot be a value of the attribute.
     """
-    graphs = {graph.name: graph for graph in op.called_graphs()}
     expected = attribute_of(spec, literal, graphs, call.fail)
     actual = getattr(op, spec.name)
     if not same_attribute(actual, expected):
