@@ -11,5 +11,5 @@ graph main(%x: f32[1,12,10,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv)
   unchanged()
-  refused("expected the same block of two dimensions twice, got [2, 2] and [1, 4]")
+  refused("expected two equal blocks of 2 elements, got [2, 2] and [1, 4]")
 }

@@ -13,5 +13,5 @@ graph main(%x: f32[1,12,3]) -> %y {
 rules {
   passes(fuse_space_to_batch_with_conv1d)
   unchanged()
-  refused("expected the same block of one dimension twice, got [2] and [1]")
+  refused("expected two equal blocks of 1 element, got [2] and [1]")
 }

@@ -266,6 +266,8 @@ def test_the_format_that_the_nearest_of_three_folders_implies(path: str, format:
         ("graph main(%x", False),
         ("model circle {version: 0}", False),
         ("extra {a: 1}", False),
+        ("# c\nrules { total(1) }", False),
+        ("rules_of { name", True),
         ('metadata "a" "b"', False),
         ("metadata { name", True),
         ("", False),
@@ -273,6 +275,12 @@ def test_the_format_that_the_nearest_of_three_folders_implies(path: str, format:
 )
 def test_recipe_languages_are_detected(text: str, wanted: bool) -> None:
     assert is_test_recipe(text) == wanted
+
+
+def test_rules_may_precede_the_graph() -> None:
+    graph = "graph main(%x: f32[1,4]) -> %z {\n  %z = Relu(%x) : f32[1,4]\n}\n"
+    expected = read_recipe(graph, "r")
+    assert difference(read_recipe("rules { total(1) }\n" + graph, "r"), expected) is None
 
 
 COOK = """

@@ -90,9 +90,16 @@ def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFi
     assert call("rawdata2hdf5", "-l", "bad.txt", "-o", "bad.h5") == 255
     assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
     assert call("rawdata2hdf5", "-l", "raw.txt", "-o", str(work)) == 255
-    assert "cannot be written: expected a file" in capsys.readouterr().err
+    assert f"expected the name of a file, got the directory {work}" in capsys.readouterr().err
+    assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "/dev/null") == 255
+    assert "/dev/null cannot be written: expected a file" in capsys.readouterr().err
     assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "0.raw") == 255
     assert "0.raw is an input; choose another file to write" in capsys.readouterr().err
+    Path("kept").write_text("kept")
+    for path in ("kept\0.h5", ""):
+        assert call("rawdata2hdf5", "-l", "raw.txt", "-o", path) == 255
+        assert "cannot be written" in capsys.readouterr().err
+    assert Path("kept").read_text() == "kept"
     with patch("h5py.File", side_effect=OSError(errno.ENOSPC, "Unable to create file (\ntime = now)")):
         assert call("rawdata2hdf5", "-l", "raw.txt", "-o", "bad.h5") == 255
     full = "rawdata2hdf5: OSError: bad.h5 cannot be written: No space left on device\n"
@@ -118,7 +125,11 @@ def test_files_without_an_array_of_numbers_are_refused(
     np.savez("a.npz", np.ones(2))
     np.save("text.npy", np.array(["a", "b"]))
     Path("empty.npy").touch()
-    reasons = {"a.npz": "check it is a numpy file", "text.npy": "numbers, got <U1", "empty.npy": "numpy file"}
+    reasons = {
+        "a.npz": "check it is a numpy file",
+        "text.npy": "numbers or bools, got <U1",
+        "empty.npy": "numpy file",
+    }
     for name, reason in reasons.items():
         Path("list.txt").write_text(f"{name}\n")
         assert call("one-create-quant-dataset", "-i", "numpy", "-l", "list.txt", "-p", "out.h5") == 255

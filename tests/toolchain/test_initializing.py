@@ -25,6 +25,8 @@ def call(words: str) -> int:
         ("-i dir/net.tflite", "tflite", "dir/net.tflite"),
         ("-i dir/net -m tflite", "tflite", "dir/net"),
         ("-i dir/net.tflite -m onnx", "onnx", "dir/net.tflite"),
+        ("-i dir/net.q.tvn -m onnx --", "onnx", "dir/net.q.tvn"),
+        ("-i dir/net.b.circle -m tflite", "tflite", "dir/net.b.circle"),
         ("-i dir/50%(a)s%.onnx", "onnx", "dir/50%(a)s%.onnx"),
     ],
 )
@@ -73,6 +75,10 @@ def test_a_backend_runs_its_program_and_gets_a_step(work: Path, program: Callabl
         ("-i onnx", 'following file extensions are supported: ".onnx" ".tflite"'),
         ("-i net.onnx --nchw_to_nhwc_input_shape", "arguments are required: --convert_nchw_to_nhwc"),
         ("-i net.onnx --nchw_to_nhwc_output_shape", "arguments are required: --convert_nchw_to_nhwc"),
+        ("-i net.onnx -- -x", "expected --backend, got ['-x']"),
+        ("-i net.circle -m tflite", "net.circle is an input, but a step would write it"),
+        ("-i net.q.circle -m tflite", "net.q.circle is an input, but a step would write it"),
+        ("-i net.q.tvn -m tflite -b npu", "net.q.tvn is an input, but a step would write it"),
     ],
 )
 def test_wrong_options(work: Path, words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,36 @@ def test_programs_of_a_quantization(
     assert len(weights.quantization.scale) == (3 if "channel" in words else 1)
     has_range = circlekit.load("q.circle").main.inputs[0].quantization.min is not None  # type: ignore[union-attr]
     assert has_range == ("save_min_max" in options)
+
+
+@pytest.mark.parametrize("options", ["", "--quantized_dtype uint8 --granularity channel"])
+def test_a_configuration_from_a_pipe(work: Path, options: str) -> None:
+    layer = {"name": "m", "dtype": "int16", "granularity": "channel"}
+    config = {"layers": [layer], "default_granularity": "channel"}
+    Path("c.json").write_text(json.dumps(config))
+    assert call(f"{options} --quant_config c.json", target="file.circle") == 0
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(config).encode())
+    os.close(writer)
+    try:
+        assert call(f"{options} --quant_config /dev/fd/{reader}", target="pipe.circle") == 0
+    finally:
+        os.close(reader)
+    assert Path("pipe.circle").read_bytes() == Path("file.circle").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'"\xff"', b'{"layers": 1}', b'{"layers": [{"name": 1}]}']
+)
+def test_a_wrong_configuration_is_refused(
+    work: Path, capsys: pytest.CaptureFixture[str], text: bytes
+) -> None:
+    Path("c.json").write_bytes(text)
+    assert call("--quant_config c.json") == 255
+    assert re.match(r"one-quantize: ParseError: c\.json: ", capsys.readouterr().err)
+    assert not Path("q.circle").exists()
+    assert call("--quant_config none.json") == 255
+    assert capsys.readouterr().err.startswith("one-quantize: FileError: none.json: cannot be read")
 
 
 def test_profile_data_is_written_if_asked(work: Path) -> None:

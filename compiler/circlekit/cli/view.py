@@ -24,8 +24,9 @@ DESCRIPTION = """Open a model in Netron or Model Explorer, if installed.
     circlekit view net.tflite --with model-explorer
     circlekit view net.tflite --node-data-only -o macs.json
 
-Model Explorer shows MACs and moved bytes on every operator, and with
---against also the difference of its result from that in another model.
+Model Explorer shows MACs and moved bytes on every operator.  With
+--against, it also shows the difference of each result that the other
+model has, too.
 The command circlekit report needs no viewer."""
 
 VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
@@ -43,7 +44,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--against", metavar="MODEL",
-        help="the model to compare with; Model Explorer then also shows the error of each result",
+        help="the model to compare with; Model Explorer then also shows the errors of results that both have",
     )  # fmt: skip
     parser.add_switch(
         "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
@@ -111,8 +112,9 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
 
 
 def _node_data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
-    """Return node data: a number for each operator.  Model Explorer shows the number on the operator.
+    """Return node data: numbers of operators, which Model Explorer shows on them.
 
+    For "error", an operator has a number only if its first result was compared and the error is finite.
     ``measure``: "macs", "bytes" or "error".  ``against``: the path of the model to compare with, for "error".
     Raise CirclekitError if the two models have no results to compare.
     """
@@ -130,7 +132,7 @@ def _node_data(model: Model, measure: str, against: str | None) -> dict[str, Any
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
     """Return the path to open: ``path`` if the viewer can read it, else that of a copy in ``folder``.
 
-    The viewer goes by the extension, so the extension must be that of the model's format.
+    The viewer chooses the format by the extension, so the extension must be that of the model's format.
     """
     suffix = Path(path).suffix.removeprefix(".")
     if suffix in READABLE[viewer] and suffix == model.format:

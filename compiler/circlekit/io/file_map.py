@@ -117,14 +117,16 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
     """Return a context that turns errors into FileError with the message ``PATH: cannot be VERB: reason``.
 
-    The errors are OSError, ValueError (for example for a path with a zero byte) and RuntimeError (for a loop
-    of links).  Raise FileError at once if ``path`` is empty, or neither a string nor an ``os.PathLike``.
+    The errors are OSError, ValueError and RuntimeError (for a loop of links).  Raise FileError at once if
+    ``path`` is empty, has a zero byte, or is neither a string nor an ``os.PathLike``.
     """
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"expected a path, got {type(path).__name__}")
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")
     try:
+        if b"\0" in os.fsencode(path):  # some functions of pathlib say only that there is no such file
+            raise ValueError("embedded null byte")
         yield
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)

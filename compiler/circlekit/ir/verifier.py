@@ -267,7 +267,7 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
 def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
     """Yield how an operator differs from its declaration, and which of its graphs are not in the model.
 
-    An opaque operator has no declaration; only its graphs are examined.
+    An opaque operator is not compared with a declaration; only its graphs are examined.
 
     ``graphs``: the ids of the model's graphs.
     """

@@ -28,10 +28,11 @@ from circlekit.recipes.prototext.filler_data import Files
 RECIPE_EXTENSIONS = (".ck", ".recipe")
 """The usual extensions of recipes; files with others are read, too."""
 
-_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
+_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!(?:extra|rules)\b)[A-Za-z_]\w*\s*[:{<]")
 """Matches the beginning of a ``test.recipe``: comments, then a field such as ``operand {`` or ``input: "x"``.
 
-The text form begins otherwise.  Only its statement ``extra`` looks like a field, so it is excluded.
+The text form begins otherwise.  Only its statements ``extra`` and ``rules`` look like fields, so they are
+excluded.
 """
 
 
@@ -43,8 +44,8 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
     - the format that the first line of the recipe states (``# format: circle``)
     - circle, if the recipe has words that only circle has
-    - the format that the name of one of the three directories above begins with: ``circle``, or
-      ``tensorflowlite`` for tflite, in upper or lower case; the nearest such directory decides
+    - the format that the name of a directory around the file begins with: ``circle``, or ``tensorflowlite``
+      for tflite, in upper or lower case; of the three nearest directories, the first such one decides
     - tflite
 
     Raise UnsupportedError for an unknown format, FileError if a file cannot be read, and FormatError if it is
@@ -125,9 +126,10 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that one of the three directories above ``path`` implies, else None.
+    """Return the format that the name of a directory around ``path`` implies, else None.
 
-    The nearest decides: ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.
+    ``CircleRecipes`` implies circle, ``TensorFlowLiteRecipes`` implies tflite.  Only the three nearest
+    directories are examined, from the nearest on.
     """
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make node data for Model Explorer: a number for each operator, its cost or the error of its result.
+"""Make node data for Model Explorer: numbers of operators, their costs or the errors of their results.
 
 Model Explorer, a viewer of models, colors operators by these numbers.  The format
 (https://github.com/google-ai-edge/model-explorer) is a JSON object with a key for each graph::

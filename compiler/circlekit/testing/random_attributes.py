@@ -82,7 +82,9 @@ def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
 def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
     """Return strides and padding for which the output has the shape stored in the first operand.
 
-    Return {} if an operand is absent, or if no strides up to 3 give this shape.
+    Strides from 1 to 3 are tried, with the output size ``size * stride`` for SAME and with
+    ``(size - 1) * stride + tap`` for VALID, although TRANSPOSE_CONV takes other sizes, too.
+    Return {} if none of these fits, or if an operand is absent.
     """
     output, filter, data = operands[:3]
     if output is None or filter is None or data is None:

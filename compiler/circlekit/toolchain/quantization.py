@@ -14,7 +14,6 @@ from pathlib import Path
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
 from circlekit.errors import UnsupportedError
-from circlekit.io.parse_json import parse_json
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -28,7 +27,14 @@ from circlekit.quant.mixed.visq import read_errors, tensor_errors
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
 from circlekit.quant.one.sample_data import check_percentiles, recording_lines, samples_of
-from circlekit.quant.one.settings import Settings, check_source, layer_setting, port_types, read_layers
+from circlekit.quant.one.settings import (
+    Settings,
+    check_source,
+    layer_setting,
+    layers_in,
+    port_types,
+    read_configuration,
+)
 from circlekit.quant.one.weights_only import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.toolchain.driver import Invocation
@@ -44,14 +50,36 @@ def quantize(invocation: Invocation, session: Session) -> None:
     """Run one-quantize in the mode that the options choose.
 
     If a step fails, print the error as ONE's program does and raise StepFailed.
+    Raise the errors of ``read_layers`` if the file ``quant_config`` cannot be read or is wrong.
     """
-    values = invocation.values
+    values = _with_configuration(invocation.values)
+    invocation = replace(invocation, values=values)
     if values.get("ampq"):
         _mix(invocation, session)
     elif any(values.get(mode) for mode in CHANGES):
         _change(values, session)
     else:
         _quantize(invocation, session)
+
+
+def _with_configuration(values: Values) -> Values:
+    """Return ``values`` with the content of the file ``quant_config``, if this option is given.
+
+    The defaults in the file become the options ``quantized_dtype`` and ``granularity`` if these have no
+    value.  The additional key ``layers`` gets the alternatives for ``Settings.layers``.
+    The file is read only here, because it may be a pipe, which can be read only once.
+    Raise the errors of ``read_layers``.
+    """
+    if "quant_config" not in values:
+        return values
+    path = str(values["quant_config"])
+    document = read_configuration(path)
+    layers = layers_in(document, path)
+    defaults = {
+        "quantized_dtype": document.get("default_quantization_dtype"),
+        "granularity": document.get("default_granularity"),
+    }
+    return {**values, **{key: values.get(key) or word for key, word in defaults.items()}, "layers": layers}
 
 
 # -- post-training quantization ------------------------------------------------------------------
@@ -141,14 +169,14 @@ def _keep(values: Values, session: Session, model: Model, path: str) -> None:
 def _settings(values: Values) -> Settings:
     """Return the settings of ONE's quantizer for the options.
 
-    Raise UnsupportedError for wrong values, and the errors of ``read_layers``.
+    ``values``: see ``_with_configuration``.  Raise UnsupportedError for wrong values.
     """
     check_source(_source_dtype(values), "float32")
     ports = {side: values.get(f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(str(text), side) for side, text in ports.items()}
     return Settings(
         default=layer_setting(_dtype(values), _granularity(values)),
-        layers=[{}] if "quant_config" not in values else read_layers(str(values["quant_config"])),
+        layers=values.get("layers", [{}]),  # [{}]: no layer has a setting of its own
         input_types=types["input"],
         output_types=types["output"],
         max_pool_keeps_scale=bool(values.get("TF_style_maxpool")),
@@ -163,21 +191,12 @@ def _source_dtype(values: Values) -> str:
 
 def _dtype(values: Values) -> str:
     """Return ONE's name of the dtype of the quantized model."""
-    return str(values.get("quantized_dtype") or _default(values, "default_quantization_dtype") or "uint8")
+    return str(values.get("quantized_dtype") or "uint8")
 
 
 def _granularity(values: Values) -> str:
     """Return ONE's word for the granularity of weights."""
-    return str(values.get("granularity") or _default(values, "default_granularity") or "layer")
-
-
-def _default(values: Values, key: str) -> object:
-    """Return the value of ``key`` in the file ``quant_config``; None if it is missing or cannot be read."""
-    try:
-        document = parse_json(Path(str(values["quant_config"])).read_text())
-    except (KeyError, OSError, ValueError):
-        return None  # ``read_layers`` reports why the file cannot be read
-    return document.get(key) if isinstance(document, dict) else None
+    return str(values.get("granularity") or "layer")
 
 
 # -- evaluation ----------------------------------------------------------------------------------
@@ -263,9 +282,11 @@ def _mix(invocation: Invocation, session: Session) -> None:
 
 
 def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
-    """Return which operators become int16, as the algorithm of the option ``ampq_algorithm`` finds.
+    """Return the configuration that the algorithm chooses: which operators become int16.
 
-    ``folder``: where the files of ``save_intermediate`` are written.  Raise the errors of ``bisect``.
+    The option ``ampq_algorithm`` names the algorithm.
+    ``folder``: where the files of ``save_intermediate`` are written.
+    Raise the errors of ``bisect`` and ``_visq_errors``.
     """
     stem = str(folder / Path(str(values["input_path"])).stem)
     files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
@@ -281,10 +302,11 @@ def _configuration(values: Values, solver: Solver, session: Session, folder: Pat
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
-    """Return {tensor name: its error if it is uint8} from the file at ``ampq_bisection_visq``.
+    """Return {tensor name: the error that appears in it if the model is quantized to uint8}.
 
-    ONE's tool visq writes such files.  Without this option, measure the errors as visq does: the error is the
-    sum of absolute differences (TAE).
+    If the option ``ampq_bisection_visq`` names a file, which ONE's tool visq wrote, read the errors from it.
+    Otherwise measure them as visq does: the error is the sum of absolute differences (TAE).
+    Raise the errors of ``read_visq_file``, or those of ``samples_of`` and ``tensor_errors``.
     ``recorded``: the float model with recorded ranges.  ``stem``: the beginning of the paths of intermediate
     files.
     """

@@ -75,7 +75,7 @@ def _values(ops: Any) -> Iterator[Value]:
 def _opaque_counts(model: Model, custom: bool) -> dict[str, int]:
     """Return the number of opaque operators of each kind, the most frequent kind first.
 
-    An opaque operator is one without a declaration in circlekit.
+    An opaque operator is one that has no declaration in circlekit or does not fit it.
     ``custom``: True: count custom operators, by custom code.  False: count the others, by code.
     """
     opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
@@ -130,7 +130,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["custom"]:
         yield "custom", _listed(summary["custom"])
     if summary["opaque"]:
-        yield "opaque", f"{_listed(summary['opaque'])} (unknown to circlekit, kept unchanged)"
+        yield "opaque", f"{_listed(summary['opaque'])} (not supported by circlekit, kept unchanged)"
     for name, label in (("parameters", "parameters"), ("macs", "MACs")):
         if summary[name] is not None:
             yield label, f"{summary[name]:,}"

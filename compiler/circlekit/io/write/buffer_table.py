@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose a buffer of the new file for each constant; equal constants share a buffer."""
+"""Choose a buffer of the new file for each constant; a new constant shares the buffer of an equal one."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ class ConstantBytes:
         return self.array.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes in order: in one piece if ``place`` is not None, else in pieces of a few MiB."""
+        """Yield the bytes in order: in one piece if ``place`` is set, else in pieces of at most 4 MiB."""
         return content.chunks(self.array, self.dtype)
 
     def sample(self) -> bytes:
-        """Return some of the bytes, in constant time; equal data give equal samples."""
+        """Return some of the bytes, in constant time.
+
+        Equal bytes give equal samples if the arrays have dtypes of the same size.
+        """
         return content.sample(self.array, self.dtype)
 
     def digest(self) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from circlekit.errors import counted
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.rewrite.match import Match
@@ -35,21 +36,25 @@ def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Va
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
-    In the pictures, x is the data, s the data in blocks, y the convolution of s, z the result, w the filter.
-    ``explicit``: whether ``$pad`` is a Pad that does all padding, and ``$padded`` its result; else the new
-    convolution pads, with SAME or VALID.  ``block_dims``: the number of dimensions of the block.
+    In the pictures of the subclasses, x is the data, s the data in blocks, y the convolution, z the result,
+    w the filter.
+    ``explicit``: whether an operator Pad in front of the new convolution does all padding (``$pad`` in the
+    pictures, with the result ``$padded``).  If not, the new convolution pads, with SAME or VALID.
+    ``block_dims``: the number of spatial axes that are divided into blocks, which is the number of elements
+    of ``block``.
     """
 
     block_dims: ClassVar[int] = 2
     explicit: ClassVar[bool] = False
 
     @condition
-    def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
+    def has_equal_blocks(self, match: Match, block: Array, same_block: Array) -> str | None:
+        """Both operators have the same block, of ``block_dims`` elements."""
         if block.size == self.block_dims and np.array_equal(block, same_block):
             return None
-        dims = "two dimensions" if self.block_dims == 2 else "one dimension"
+        elements = counted(self.block_dims, "element")
         blocks = f"{block.tolist()} and {same_block.tolist()}"
-        return f"%{match.value('z').name}: expected the same block of {dims} twice, got {blocks}"
+        return f"%{match.value('z').name}: expected two equal blocks of {elements}, got {blocks}"
 
     @condition
     def is_a_padding(self, match: Match, inner: Padding) -> str | None:
@@ -77,6 +82,7 @@ class _Blocks(Rewrite):
         return block, total_padding(pads, crops, block, inner, match.value("w"))
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
+        """Return padding and rates of the new convolution, and ``all``: the paddings of the operator Pad."""
         block, pads = self.block_and_padding(match, inner)
         border = np.array([(0, 0), *pads, (0, 0)], np.int32)
         rates = {"rate_h": int(block[0]), "rate_w": int(block[1])}
@@ -135,9 +141,9 @@ class _Dilated1D(_Blocks):
     """
 
     @condition
-    def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
+    def has_equal_blocks(self, match: Match, block: Array, same_block: Array) -> str | None:
         """The blocks are equal, and the image has a height of 1 on both sides of the convolution."""
-        sentence = super().is_one_block(match, block, same_block)
+        sentence = super().has_equal_blocks(match, block, same_block)
         if sentence is not None:
             return sentence
         s, e, y, q = map(match.value, "seyq")

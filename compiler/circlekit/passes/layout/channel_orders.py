@@ -33,8 +33,9 @@ def orders_of(
     The channels of a group are divided into classes.  Where the order is fixed, each channel is a class.
     Where it is free, two channels are in one class if they go to the same classes of the same sinks; so a
     free group without suppliers is one class.  The channels are ordered by class, so that a class is
-    contiguous wherever it goes.  Within a class they are ordered by the new places of the channels that the
-    first sink of the group copies; in a group without a sink, they keep their order.
+    contiguous wherever it goes.  Within a class they are ordered by the channels that the first sink of the
+    group copies: first by supplier, then by the new place in the supplier.  In a group without a sink, they
+    keep their order.  The first sink and the order of the suppliers are those in ``groups``.
     """
     users: dict[Channel, list[tuple[Value, int]]] = {}  # by channel: its copies, as (sink, channel)
     for sink, channels in sources.items():

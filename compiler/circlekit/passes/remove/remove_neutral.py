@@ -31,7 +31,7 @@ class _SameShape(Removed):
     """
 
     @condition
-    def static_shape(self, x: Value, y: Value) -> str | None:
+    def static_shape(self, x: Value) -> str | None:
         """``x`` has a static shape."""
         return None if x.is_static else f"%{x.name}: expected a static shape, got {x.type}"
 
@@ -46,7 +46,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def one_choice(self, c: Array, z: Value) -> str | None:
-        """Every element of the condition chooses the same operand."""
+        """The condition has elements, and every element chooses the same operand."""
         choice = self.after == "x"  # every element of the condition must be true for x, false for y
         if c.size and (c == choice).all():
             return None

@@ -129,10 +129,27 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
     Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
     limit, ParseError or UnsupportedError if its content is wrong.
     """
+    return layers_in(read_configuration(path), path)
+
+
+def read_configuration(path: str) -> Any:
+    """Return the content of ONE's configuration file, which is not checked further.
+
+    Raise FileError if the file cannot be read, LimitError if it is a pipe with more bytes than the memory
+    limit, ParseError if it is not JSON.
+    """
     try:
-        document = parse_json(bytes(map_file(path)))
+        return parse_json(bytes(map_file(path)))
     except ValueError as error:
         raise ParseError(f"{path}: Failed to decode the configuration file: expected JSON, {error}") from None
+
+
+def layers_in(document: object, path: str) -> list[dict[str, LayerSetting]]:
+    """Return the alternatives for ``Settings.layers`` in ``document``, the content of a configuration file.
+
+    See ``read_layers``.  Raise ParseError or UnsupportedError if the content is wrong; so the document is a
+    dict if no error is raised.  ``path``: the path of the file, for errors.
+    """
     layers = document.get("layers", []) if isinstance(document, dict) else None
     if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
         raise ParseError(f"{path}: expected a list of objects under the key 'layers'")

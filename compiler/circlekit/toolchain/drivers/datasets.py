@@ -37,13 +37,16 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     ``form``: ``rawdata`` for raw files, ``numpy`` for npy files.
     The layout is ONE's: the dataset ``/value/SAMPLE/INPUT`` holds one input of one sample; SAMPLE and INPUT
     are numbers from 0 on.  Raw data are uint8 vectors, and the group ``value`` has the attribute ``rawData``.
-    Raise DriverError if a file cannot be read or written, or if an npy file has elements other than numbers.
-    Raise FileError if ``output`` is ``data_list`` or one of the listed files.
+    Relative paths in ``data_list`` are relative to the working directory.
+    Raise DriverError if a file cannot be read or written, or if an npy file has elements other than numbers
+    and bools.  Raise FileError if ``output`` is ``data_list``, one of the listed files, or not the path of a
+    file in a directory that exists.
     """
     import h5py  # slow to import
 
-    from circlekit.api.models import refuse_overwriting  # slow to import
+    from circlekit.api.models import check_output_path, refuse_overwriting  # slow to import
 
+    check_output_path(output)  # h5py would cut the path at a zero byte
     if Path(output).exists() and not Path(output).is_file():  # os.replace would replace even /dev/null
         raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
@@ -72,7 +75,8 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
 def _listed(path: str) -> Iterator[list[str]]:
     """Yield the paths in each line of the file ``path``, without empty lines.
 
-    Raise DriverError, in ONE's words, if this file or a listed file is missing.
+    Raise DriverError if this file is missing, cannot be read or is not UTF-8, or if a listed file is missing.
+    The messages about missing files are ONE's.
     """
     if not Path(path).is_file():
         raise DriverError("FileNotFoundError", f"No such file. {path}")
@@ -92,7 +96,8 @@ def _listed(path: str) -> Iterator[list[str]]:
 def _array(path: str, form: str) -> object:
     """Return the array in an npy file, or the bytes of a raw file as uint8.  ``form``: see ``write_dataset``.
 
-    Raise DriverError if the file cannot be read, or if an npy file has elements other than numbers.
+    Raise DriverError if the file cannot be read, or if an npy file has elements other than numbers
+    and bools.
     """
     import numpy as np  # slow to import
 
@@ -109,7 +114,7 @@ def _array(path: str, form: str) -> object:
         advice = "is not loadable by np.load. Please check it is a numpy file."
         raise DriverError("RuntimeError", f"{path} {advice} ({error.message})") from None
     if array.dtype.kind not in "fiubc":
-        raise DriverError("RuntimeError", f"{path}: expected an array of numbers, got {array.dtype}")
+        raise DriverError("RuntimeError", f"{path}: expected an array of numbers or bools, got {array.dtype}")
     return array
 
 

@@ -36,11 +36,21 @@ def _check(values: Values) -> None:
     if "backend" in values and len(str(values["input_path"]).split()) != 1:
         path = values["input_path"]
         raise UsageFault(f"expected a path without spaces (one-codegen splits words at them), got {path!r}")
+    source, *written = _paths(values)
+    if source in written:
+        raise UsageFault(f"{source} is an input, but a step would write it; rename the model")
 
 
 def _model_type(values: Values) -> str:
     """Return the kind of the model: the option, or else the extension of its file."""
     return str(values.get("model_type") or Path(str(values["input_path"])).suffix[1:])
+
+
+def _paths(values: Values) -> list[Path]:
+    """Return the path of the model, then those of the files that the steps write, in order."""
+    source = Path(str(values["input_path"]))
+    ends = (*ENDS, COMPILED_END) if "backend" in values else ENDS
+    return [source, *(source.with_name(source.name.split(".")[0] + end) for end in ends)]
 
 
 def configuration_text(values: Values) -> str:
@@ -49,9 +59,8 @@ def configuration_text(values: Values) -> str:
     If the option ``backend`` is given, a last step compiles the model for it.  Each step reads the file that
     the previous step writes.  All files are in the folder of the model.
     """
-    source = Path(str(values["input_path"]))
     importer = f"one-import-{_model_type(values)}"
-    paths = [source, *(source.with_name(source.name.split(".")[0] + end) for end in ENDS)]
+    paths = _paths(values)
     steps: dict[str, dict[str, object]] = {
         name: {"input_path": before, "output_path": after}
         for name, before, after in zip(
@@ -60,8 +69,8 @@ def configuration_text(values: Values) -> str:
     }
     steps["one-optimize"].update({name: True for name in LAYOUT_SWITCHES if values.get(name)})
     if "backend" in values:
-        target = paths[-1].with_suffix(".tvn")  # ONE's extension for a compiled model
-        steps["one-codegen"] = {"backend": values["backend"], "command": f"-o {target} {paths[-1]}"}
+        *_, quantized, compiled = paths
+        steps["one-codegen"] = {"backend": values["backend"], "command": f"-o {compiled} {quantized}"}
     sections = {"onecc": {**dict.fromkeys(steps, True), "include": "O1"}, **steps}
     return "\n".join(
         "\n".join([f"[{name}]", *(f"{key}={_escaped(value)}" for key, value in keys.items()), ""])
@@ -77,10 +86,20 @@ def _escaped(value: object) -> str:
 ENDS = (".circle", ".opt.circle", ".q.circle")
 """The ends of the names of the files that import, optimization and quantization write."""
 
+COMPILED_END = ".q.tvn"
+"""The end of the name of the compiled model; ``.tvn`` is ONE's extension for it."""
+
 
 def _run(invocation: Invocation, session: Session) -> None:
-    """Write the configuration file; if the option ``backend`` is given, also run the program BACKEND-init."""
+    """Write the configuration file; if the option ``backend`` is given, also run the program BACKEND-init.
+
+    The program gets the words after ``--``.  Raise UsageFault if there are such words without a backend.
+    """
     values = invocation.values
+    if invocation.backend_words and "backend" not in values:
+        raise UsageFault(
+            f"the words after -- are for a backend: expected --backend, got {invocation.backend_words}"
+        )
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
     path = Path(str(values["output_path"]))
@@ -115,7 +134,8 @@ one_init = Driver(
 def one_version(argv: Sequence[str] | None = None) -> int:
     """Print the version of circlekit; if a name is given, print what ``--version`` of that driver prints.
 
-    The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the exit code 0.
+    The name is not checked.  ``argv``: the arguments, None for those of the process.  Return the
+    exit code: 0, or 255 if standard output cannot be written.
     """
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")  # begins with "NAME version NUMBER"
