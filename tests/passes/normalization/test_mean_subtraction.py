@@ -30,6 +30,7 @@ MEAN, SUB = "Mean(%x, [-1]) {keep_dims: true}", "Sub(%x, %m)"
         ("f32[4,1]", MEAN, SUB, False),
         ("f32[4,?]", MEAN, SUB, False),
         ("f32[*]", MEAN, SUB, False),
+        ("f32[]", f"{MEAN} : f32[]", SUB, False),
         ("i32[4,4]", MEAN, SUB, False),
     ],
 )

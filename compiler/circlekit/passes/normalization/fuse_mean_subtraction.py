@@ -78,7 +78,7 @@ def _centered_operand(op: Op) -> Value | None:
     if not isinstance(op, Sub) or op.act is not Activation.NONE:
         return None
     x, mean = op.lhs, op.rhs.producer
-    if not isinstance(mean, Mean) or mean.inputs[0] is not x or not mean.keep_dims or x.shape is None:
+    if not isinstance(mean, Mean) or mean.inputs[0] is not x or not mean.keep_dims or not x.shape:
         return None
     axes = static_int_vector(mean.inputs[1])
     is_last = axes in ([-1], [len(x.shape) - 1])
