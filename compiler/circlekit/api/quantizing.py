@@ -36,7 +36,7 @@ from circlekit.quant.plan import Plan, Preparation, TensorForm
 from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import preparation
-from circlekit.quant.scheme import NO_SCHEME, Scheme, find_scheme
+from circlekit.quant.scheme import DEFAULT_SCHEME, NO_SCHEME, Scheme, find_scheme
 from circlekit.quant.technique_search import TECHNIQUES
 from circlekit.quant.techniques.replay import replay
 from circlekit.targets.target import find_target
@@ -99,7 +99,7 @@ def calibrate(
 
 def quantize(
     model: Model,
-    scheme: str = "int8",
+    scheme: str = DEFAULT_SCHEME,
     samples: Samples | None = None,
     *,
     calibration: Calibration | None = None,

@@ -15,6 +15,9 @@ from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 NO_SCHEME = "float"
 """The name that stands in place of a scheme for operators that stay float."""
 
+DEFAULT_SCHEME = "int8"
+"""The name of the scheme that is used if a caller names none."""
+
 
 class Arithmetic(Enum):
     """The numbers with which a runtime computes a quantized operator.

@@ -325,7 +325,10 @@ def _expected_values(
 
 
 def origin(value: Value) -> str:
-    """Return what gives ``value``, for a message: the class of its producer, or what it is without one."""
+    """Return where ``value`` comes from, as words for a message.
+
+    These are the name of its producer's class, or "a constant", "a variable" or "an input".
+    """
     if value.is_const or value.is_variable:
         return "a constant" if value.is_const else "a variable"
     return "an input" if value.producer is None else type(value.producer).__name__

@@ -65,8 +65,8 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     operands = [chosen[spec.name] for spec in kind.operands]
     if kind.operands[-1].variadic:
         operands += [operands[-1]] * m.below(3)  # the same value up to two more times
-    second = kind.operands[min(1, len(kind.operands) - 1)]
-    if len(operands) > 1 and not is_parameter(second) and m.chance(0.4):
+    second = kind.operand_spec(1)
+    if len(operands) > 1 and second is not None and not is_parameter(second) and m.chance(0.4):
         operands[:2] = [operands[1], operands[0]]  # the first operand may then be a constant
     while operands and operands[-1] is None:
         operands.pop()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from circlekit.api.models import check_output_paths, load, refuse_overwriting, save
@@ -34,7 +34,7 @@ from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
 from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.scheme import NO_SCHEME, SCHEMES, find_scheme
+from circlekit.quant.scheme import DEFAULT_SCHEME, NO_SCHEME, SCHEMES, find_scheme
 from circlekit.quant.technique_search import TECHNIQUES
 from circlekit.targets.target import find_target
 
@@ -43,9 +43,6 @@ DESCRIPTION = """Quantize a float model.
 DATA are samples, as for circlekit calibrate. PATTERN selects operators: the name of a result, re: and a
 regular expression, or a kind such as CONV_2D. Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8,
 weight_int8, weight_int4, weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
-
-DEFAULT_SCHEME = "int8"
-"""The default of ``circlekit.quantize``, which ``--scheme`` leaves."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 """The note that ``--random`` adds to the report if an operator gets integer activations."""
@@ -146,7 +143,7 @@ def _run(arguments: argparse.Namespace) -> int:
         refuse_overwriting(arguments.model, path)
     model = load(source_of(arguments.model))
     if all(source is None for source in sources):
-        _require_ranges(model, arguments)
+        _require_ranges(model, choices, arguments)
     given = None if arguments.calibration is None else Calibration.load(arguments.calibration)
     report = quantize(
         model,
@@ -188,13 +185,14 @@ def _check_mixed_precision(arguments: argparse.Namespace) -> None:
         arguments.refuse(f"--target-sqnr and --budget: expected a scheme of LiteRT, got {arguments.scheme}")
 
 
-def _require_ranges(model: Model, arguments: argparse.Namespace) -> None:
+def _require_ranges(model: Model, choices: Mapping[str, Any], arguments: argparse.Namespace) -> None:
     """Without samples and calibration: report wrong usage and exit if a scheme needs them.
 
     With a scheme of LiteRT, scales may also come from operators of ``model`` that round (``take_grids``).
+    ``choices``: the result of ``_choices``.
     """
-    scheme = SCHEMES[arguments.scheme or DEFAULT_SCHEME]
-    chosen = [scheme, *map(find_scheme, _schemes(arguments).values())]
+    scheme = SCHEMES[choices.get("scheme", DEFAULT_SCHEME)]
+    chosen = [scheme, *map(find_scheme, choices.get("operators", {}).values())]
     needy = [s.name for s in chosen if s is not None and s.activations is not None]
     takes_grids = scheme.activations is not None and not scheme.follows_one
     if needy and not (takes_grids and any(take_grids(clone(model)))):

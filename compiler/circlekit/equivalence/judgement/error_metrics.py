@@ -122,17 +122,21 @@ class ErrorMetrics:
     @property
     def mse(self) -> float:
         """The mean squared error."""
-        return self.noise / self.count if self.count else math.nan
+        return self._mean(self.noise)
 
     @property
     def mae(self) -> float:
         """The mean absolute error."""
-        return self.absolute / self.count if self.count else math.nan
+        return self._mean(self.absolute)
 
     @property
     def mean_error(self) -> float:
         """The mean of the errors, which keep their signs."""
-        return self.total / self.count if self.count else math.nan
+        return self._mean(self.total)
+
+    def _mean(self, total: float) -> float:
+        """Return ``total`` divided by ``count``; NaN if this is 0."""
+        return total / self.count if self.count else math.nan
 
     @property
     def deviation(self) -> float:

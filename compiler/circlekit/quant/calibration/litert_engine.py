@@ -178,9 +178,10 @@ def _computed_from_constants(model: Model) -> dict[Value, Array]:
     computed: dict[Value, Array] = {}
     for op in model.main:
         if op.inputs and op.pure and all(v is None or v.is_const or v in computed for v in op.inputs):
-            known = {v: constant_elements(v) for v in op.inputs if v is not None and v.is_const} | computed
-            arrays = evaluate(op, [None if v is None else known[v] for v in op.inputs])
-            computed.update(zip(op.results, arrays, strict=True))
+            arrays = [
+                None if v is None else constant_elements(v) if v.is_const else computed[v] for v in op.inputs
+            ]
+            computed.update(zip(op.results, evaluate(op, arrays), strict=True))
     return computed
 
 
